@@ -1,0 +1,1342 @@
+/* libcollect: the ranks of a world act on their buffers together. Linux only.
+ *
+ * A complete program:
+
+// Sums one number over all ranks. Build and start four of them:
+//   cc allreduce.c -o allreduce $(pkg-config --cflags --libs collect)
+//   collect run -n 4 -- ./allreduce
+#include <collect/collect.h>
+#include <stdio.h>
+
+static int fail(const char *what) {
+  fprintf(stderr, "%s: %s\n", what, collect_last_error_message());
+  return 1;
+}
+
+int main(void) {
+  collect_world *world = NULL;
+  int32_t rank = 0;
+  int32_t size = 0;
+
+  // The launcher tells each process its rank, the number of ranks, and where they meet.
+  if (collect_world_create_from_env(NULL, &world) != COLLECT_OK) return fail("create the world");
+  if (collect_world_rank(world, &rank) != COLLECT_OK) return fail("rank");
+  if (collect_world_size(world, &size) != COLLECT_OK) return fail("size");
+
+  // Every rank contributes its own number, and every rank gets the sum. No options: the defaults.
+  // No request: the call returns when the sum is there.
+  float mine = (float)(rank + 1);
+  float sum = 0;
+  if (collect_allreduce(world, &mine, &sum, 1, COLLECT_F32, COLLECT_SUM, NULL, NULL) != COLLECT_OK)
+    return fail("allreduce");
+
+  printf("rank %d of %d: the sum of 1 to %d is %g\n", (int)rank, (int)size, (int)size, sum);
+  collect_world_destroy(world);
+  return 0;
+}
+
+ * What holds for every function, unless its comment says otherwise:
+ *
+ *  - What can fail returns collect_status: 0 (COLLECT_OK) is success, a negative number an error, a
+ *    positive one neither. Results go through the last parameters ("out" parameters), which a failure
+ *    leaves untouched. collect_last_error_message() has the text: what, where, and what to do.
+ *  - Errors are of three groups: the caller's mistake (nothing happened), this call failed (the world
+ *    is whole), the world has failed (every later call on it gets the same error).
+ *  - Handles are opaque. Whoever receives a handle gives it up by its destroy or free function; giving
+ *    up NULL does nothing. A child keeps its parent alive, so the order does not matter.
+ *  - Strings, options and buffers are lent until the call returns; the buffers of an operation with a
+ *    request, until that request is complete.
+ *  - Options may be NULL. Else zero them and set struct_size to their sizeof: a field that is 0 has its
+ *    default. Fields are only ever added at the end, so programs and libraries of different age agree.
+ *  - Enumerations are integers with constants; an unknown one is an error.
+ *  - Times are int64_t nanoseconds (0: the default, negative: for ever), counts are elements, not bytes.
+ *    A buffer of no elements may be NULL.
+ *  - Each collective is one function. With request NULL it returns when the operation is complete; else
+ *    it returns at once, and the handle is tested, waited for and freed. send == recv works in place.
+ *  - Every rank of a world calls the same collectives with the same type, count, operation and root.
+ *  - The library never exits or aborts the process and prints nothing to standard output. It stays
+ *    loaded after dlclose, because it owns threads.
+ *
+ * Threads, fork and signals:
+ *
+ * 1. Every function may be called from any thread at any time; handles are reference-counted
+ *    inside.
+ * 2. Worlds are independent of each other. No call on one waits for another.
+ * 3. Within a world, operations without a key match in the order in which they were submitted on
+ *    each rank. Threads that share a world without ordering their calls must pass keys: equal keys
+ *    match, whatever the order.
+ * 4. A wrong order is detected wherever the operations differ in any part (collective, type, count,
+ *    root, ...): each rank gets COLLECT_ERR_MISMATCH with both sides in its text (one that was done
+ *    already, at its next call on that world), and no buffer is written by the wrong data.
+ * 5. After fork(2), the child gets an error from every call, and the parent is not disturbed.
+ * 6. The library installs no signal handler, no atexit work and no malloc hook; it sets CLOEXEC on
+ *    every descriptor and MSG_NOSIGNAL on every send, and does not change affinity.
+ * 7. Callbacks run on the library's own thread. The buffers of a request stay untouched by the
+ *    caller until it is complete, also when its handle is freed early.
+ */
+
+#ifndef COLLECT_H
+#define COLLECT_H
+
+/* Made from src/ffi: COLLECT_WRITE_HEADER=1 cargo test --test header. Do not edit. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __GNUC__
+#define COLLECT_API __attribute__((visibility("default")))
+#define COLLECT_MUST_USE __attribute__((warn_unused_result))
+#else
+#define COLLECT_API
+#define COLLECT_MUST_USE
+#endif
+
+/**
+ * Raised by a break of the ABI, together with the SONAME.
+ * Programs that were built with another one do not load this library.
+ */
+#define COLLECT_VERSION_MAJOR 0
+
+/**
+ * Raised by an addition.
+ * Programs that were built with an earlier one run with this library as well.
+ */
+#define COLLECT_VERSION_MINOR 1
+
+/**
+ * Raised by a fix.
+ * Says nothing about what the library can do.
+ */
+#define COLLECT_VERSION_PATCH 0
+
+/**
+ * The version of this header as one number.
+ * What `collect_version_number` returns if the library that is loaded is as old as this header.
+ */
+#define COLLECT_VERSION_NUMBER (((COLLECT_VERSION_MAJOR << 16) | (COLLECT_VERSION_MINOR << 8)) | COLLECT_VERSION_PATCH)
+
+/**
+ * One operation that was started, under way or ended.
+ *
+ * Threads: every function may be called on one request from several threads at once.
+ * Lifetime: it keeps its world alive.
+ *
+ * Start many, then wait for each: they are under way at the same time, and end in any order.
+ *
+ * ```c
+ * for (int i = 0; i < n; i++)
+ *   collect_allreduce(world, x[i], x[i], count[i], COLLECT_F32, COLLECT_AVG, NULL, &requests[i]);
+ * for (int i = 0; i < n; i++) {
+ *   if (collect_request_wait(requests[i], -1) != COLLECT_OK) failed = 1;
+ *   collect_request_free(requests[i]);
+ * }
+ * ```
+ */
+typedef struct collect_request collect_request;
+
+/**
+ * A key-value store through which the ranks of a world find each other, once.
+ *
+ * Threads: every function may be called on one store from several threads at once.
+ * Lifetime: it may be destroyed as soon as the worlds that it serves are created on all ranks.
+ *
+ * A program that `collect run` starts needs none: `collect_world_create_from_env` opens it. Others:
+ *
+ * ```c
+ * collect_store *store = NULL;
+ * collect_world *world = NULL;
+ * collect_status status = collect_store_open("file:///shared/run-17", 0, &store);
+ * if (status == COLLECT_OK) status = collect_world_create(store, rank, size, NULL, &world);
+ * collect_store_destroy(store); // not needed any more
+ * ```
+ */
+typedef struct collect_store collect_store;
+
+/**
+ * A fixed group of ranks that call collectives together, and this process's place in it.
+ *
+ * Threads: every function may be called on one world from several threads at once. Calls match by the
+ * order in which they start on each rank.
+ * Lifetime: a world outlives the store that it was created through and the world that it was forked
+ * from; a request keeps its world alive.
+ *
+ * A world is whole or failed. An error of `COLLECT_GROUP_WORLD` fails it, on every rank, for good; worlds
+ * that were forked from it go on unless a rank of theirs is lost.
+ */
+typedef struct collect_world collect_world;
+
+/**
+ * What a status means for the caller: one of the `COLLECT_GROUP_` constants.
+ * Programs that only want to know what to do next look at this, and not at the single errors.
+ */
+typedef int32_t collect_group;
+
+/**
+ * The outcome of a call: 0 is success, a negative number an error, a positive one neither.
+ *
+ * The numbers are part of the ABI: none is ever changed or used again. Later versions may add
+ * some, so treat a negative number that you do not know as an error like the others;
+ * `collect_status_group` tells what it means for you.
+ *
+ * ```c
+ * collect_status status = collect_barrier(world, NULL, NULL);
+ * if (status < 0) {
+ *   fprintf(stderr, "%s: %s\n", collect_status_name(status), collect_last_error_message());
+ *   if (collect_status_group(status) == COLLECT_GROUP_WORLD) {
+ *     // Destroy the world, and create or fork another one with those ranks that are left.
+ *   }
+ * }
+ * ```
+ */
+typedef int32_t collect_status;
+
+/**
+ * The type of one element: one of the constants from `COLLECT_I8` to `COLLECT_F64`.
+ *
+ * All ranks have the same byte order: elements travel as they are in memory.
+ */
+typedef int32_t collect_datatype;
+
+/**
+ * What a thread does while it waits: one of the `COLLECT_WAIT_` constants.
+ */
+typedef int32_t collect_wait;
+
+/**
+ * When connections are made: one of the `COLLECT_CONNECT_` constants.
+ */
+typedef int32_t collect_connect;
+
+/**
+ * Options of the functions that create a world. A field that is 0 or NULL has its default.
+ */
+typedef struct {
+  /**
+   * `sizeof(collect_world_options)`.
+   */
+  size_t struct_size;
+  /**
+   * The world's name, UTF-8, in messages and in the store's keys, equal on all ranks; NULL: "world".
+   * Two worlds that one store serves at one time need different names.
+   */
+  const char *name;
+  /**
+   * Where this process listens: "address" or "address:port"; NULL: what the environment variable
+   * LIBCOLLECT_LISTEN says, else every address and a port of the system's choice.
+   */
+  const char *listen;
+  /**
+   * How long an operation may take if its call does not say, and how long the creation may take, in
+   * nanoseconds; 0: ten minutes; negative: for ever.
+   */
+  int64_t timeout_ns;
+  /**
+   * What threads do while they wait.
+   * One of the `COLLECT_WAIT_` constants.
+   */
+  collect_wait wait;
+  /**
+   * When connections are made.
+   * One of the `COLLECT_CONNECT_` constants.
+   */
+  collect_connect connect;
+} collect_world_options;
+
+/**
+ * The caller's own allgather, for `collect_world_create_with_exchange`.
+ *
+ * Copies `bytes` bytes from `mine` on every rank to `all` on every rank, which has room for the size of
+ * the world times `bytes` and receives them in the order of the ranks. Returns 0, or another number if
+ * it failed, which ends the creation here with `COLLECT_ERR_STORE`. `user` is what the creator passed.
+ *
+ * The thread that creates the world calls it, before the creation returns. It must not throw, nor
+ * `longjmp`.
+ */
+typedef int32_t (*collect_exchange_fn)(void *user, const void *mine, size_t bytes, void *all);
+
+/**
+ * Options of `collect_world_fork`. A field that is 0 or NULL has its default.
+ *
+ * ```c
+ * const int32_t even[] = {0, 2, 4, 6};
+ * collect_fork_options options;
+ * memset(&options, 0, sizeof options);
+ * options.struct_size = sizeof options;
+ * options.members = even;
+ * options.members_count = 4;
+ * if (rank % 2 == 0) status = collect_world_fork(world, &options, &fork);
+ * ```
+ */
+typedef struct {
+  /**
+   * `sizeof(collect_fork_options)`.
+   */
+  size_t struct_size;
+  /**
+   * The fork's name, UTF-8, in messages, equal on all members; NULL: the parent's with a number.
+   */
+  const char *name;
+  /**
+   * The parent's ranks that become members, in the order of their new ranks, equal on all members;
+   * NULL: all ranks. A rank that is not listed does not call.
+   */
+  const int32_t *members;
+  /**
+   * How many ranks `members` has; 0 if it is NULL.
+   */
+  size_t members_count;
+  /**
+   * How long an operation of the fork may take if its call does not say, and how long the fork itself
+   * may take, in nanoseconds; 0: as the parent; negative: for ever.
+   */
+  int64_t timeout_ns;
+} collect_fork_options;
+
+/**
+ * How elements are reduced: one of the constants from `COLLECT_SUM` to `COLLECT_BXOR`.
+ *
+ * Every rank gets the same bits, also of floats, whose result depends on the order of the operands: that
+ * order is fixed by the algorithm, the count and the size of the world.
+ */
+typedef int32_t collect_op;
+
+/**
+ * How a collective is done: one of the `COLLECT_ALGORITHM_` constants. One that does not serve the
+ * collective is an error.
+ */
+typedef int32_t collect_algorithm;
+
+/**
+ * Options of a collective. A field that is 0 has its default.
+ *
+ * ```c
+ * collect_call_options options;
+ * memset(&options, 0, sizeof options);
+ * options.struct_size = sizeof options;
+ * options.timeout_ns = 5000000000; // 5 seconds
+ * status = collect_barrier(world, &options, NULL);
+ * ```
+ */
+typedef struct {
+  /**
+   * `sizeof(collect_call_options)`.
+   */
+  size_t struct_size;
+  /**
+   * How long the operation may take, in nanoseconds; 0: as the world says; negative: for ever. When it
+   * passes, the world fails.
+   */
+  int64_t timeout_ns;
+  /**
+   * The algorithm, equal on all ranks.
+   * One of the `COLLECT_ALGORITHM_` constants.
+   */
+  collect_algorithm algorithm;
+  /**
+   * Must be 0.
+   * Anything else is `COLLECT_ERR_UNSUPPORTED`.
+   */
+  int32_t reserved;
+} collect_call_options;
+
+/**
+ * The call did what was asked.
+ */
+#define COLLECT_OK 0
+
+/**
+ * Not an error: the operation of the request has not ended yet.
+ * Ask again with `collect_request_test`, or wait with `collect_request_wait`.
+ */
+#define COLLECT_IN_PROGRESS 1
+
+/**
+ * The caller broke a stated precondition (NULL, an unknown constant, a buffer that is too small).
+ * Nothing happened.
+ * The text names the argument and what it must be.
+ */
+#define COLLECT_ERR_INVALID_ARGUMENT -1
+
+/**
+ * The request is valid, but this library, build or host cannot serve it. Nothing happened.
+ * Also what a program gets that sets an option which this library is too old to know.
+ */
+#define COLLECT_ERR_UNSUPPORTED -2
+
+/**
+ * Descriptors, memory or another bounded resource ran out. The call had no effect.
+ * The text says which limit to raise.
+ */
+#define COLLECT_ERR_RESOURCE -3
+
+/**
+ * A system call failed. No world was affected.
+ * The text names the call, what it was about, and why the system refused.
+ */
+#define COLLECT_ERR_SYSTEM -4
+
+/**
+ * The store failed, cannot be reached, or serves another run. No world was affected.
+ * The text has the key or the address. Once the store is mended, the call may be made again.
+ */
+#define COLLECT_ERR_STORE -5
+
+/**
+ * This process came by fork(2) from the one that owns the handle. Nothing happened.
+ * The parent is not disturbed. A child that is to communicate creates a world of its own.
+ */
+#define COLLECT_ERR_FORKED -6
+
+/**
+ * A time-out passed. If it was an operation's, its world has failed; the text names the ranks that
+ * were waited for.
+ * A rank that waits itself is not blamed: the text follows the chain to the rank that is late.
+ */
+#define COLLECT_ERR_TIMED_OUT -7
+
+/**
+ * Ranks called different operations, or the same one with different arguments. The world has
+ * failed; the text has both sides.
+ * A mistake in the program: ranks must call the same operations in the same order. No buffer holds data
+ * of the wrong operation.
+ */
+#define COLLECT_ERR_MISMATCH -8
+
+/**
+ * A rank of the world is gone. The world has failed; `collect_last_error_rank` has the rank.
+ * Its process has ended, or its host cannot be reached. Every rank that is left gets this error.
+ */
+#define COLLECT_ERR_PEER_LOST -9
+
+/**
+ * The world was aborted, here or on another rank; the text has the reason. The world has failed.
+ * By `collect_world_abort`.
+ */
+#define COLLECT_ERR_ABORTED -10
+
+/**
+ * A bug in libcollect. The world, if the call was on one, has failed. Please report the text.
+ * The library stays usable: worlds that are not its forks go on.
+ */
+#define COLLECT_ERR_INTERNAL -11
+
+/**
+ * No error.
+ */
+#define COLLECT_GROUP_NONE 0
+
+/**
+ * The caller's mistake: nothing happened. Mend the program.
+ */
+#define COLLECT_GROUP_CALLER 1
+
+/**
+ * This call failed; the world, if there is one, is still whole. The call may be made again.
+ */
+#define COLLECT_GROUP_CALL 2
+
+/**
+ * The world, if the call was on one, has failed: every later call on it gets the same error.
+ * Destroy it and create another.
+ */
+#define COLLECT_GROUP_WORLD 3
+
+/**
+ * A signed integer of 8 bits.
+ * In C, `int8_t`.
+ */
+#define COLLECT_I8 1
+
+/**
+ * An unsigned integer of 8 bits; also for plain bytes.
+ * In C, `uint8_t`.
+ */
+#define COLLECT_U8 2
+
+/**
+ * A signed integer of 16 bits.
+ * In C, `int16_t`.
+ */
+#define COLLECT_I16 3
+
+/**
+ * An unsigned integer of 16 bits.
+ * In C, `uint16_t`.
+ */
+#define COLLECT_U16 4
+
+/**
+ * A signed integer of 32 bits.
+ * In C, `int32_t`.
+ */
+#define COLLECT_I32 5
+
+/**
+ * An unsigned integer of 32 bits.
+ * In C, `uint32_t`.
+ */
+#define COLLECT_U32 6
+
+/**
+ * A signed integer of 64 bits.
+ * In C, `int64_t`.
+ */
+#define COLLECT_I64 7
+
+/**
+ * An unsigned integer of 64 bits.
+ * In C, `uint64_t`.
+ */
+#define COLLECT_U64 8
+
+/**
+ * An IEEE 754 float of 16 bits (binary16).
+ */
+#define COLLECT_F16 9
+
+/**
+ * The upper half of an IEEE 754 float of 32 bits (bfloat16).
+ */
+#define COLLECT_BF16 10
+
+/**
+ * An IEEE 754 float of 32 bits (binary32).
+ * In C, `float`.
+ */
+#define COLLECT_F32 11
+
+/**
+ * An IEEE 754 float of 64 bits (binary64).
+ * In C, `double`.
+ */
+#define COLLECT_F64 12
+
+/**
+ * The sum; integers wrap around.
+ */
+#define COLLECT_SUM 1
+
+/**
+ * The product; integers wrap around.
+ */
+#define COLLECT_PROD 2
+
+/**
+ * The smaller one; NaN if either is.
+ */
+#define COLLECT_MIN 3
+
+/**
+ * The larger one; NaN if either is.
+ */
+#define COLLECT_MAX 4
+
+/**
+ * The sum divided by the number of contributions; for integers, rounded towards zero after the sum has
+ * wrapped around.
+ * Divides by the size of the world; for several buffers per rank, by the number of all buffers.
+ */
+#define COLLECT_AVG 5
+
+/**
+ * Bitwise and; integers only.
+ * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
+ */
+#define COLLECT_BAND 6
+
+/**
+ * Bitwise or; integers only.
+ * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
+ */
+#define COLLECT_BOR 7
+
+/**
+ * Bitwise exclusive or; integers only.
+ * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
+ */
+#define COLLECT_BXOR 8
+
+/**
+ * The default: looks for some tens of microseconds, then sleeps.
+ * Where ranks outnumber processors, it yields instead of looking without a pause.
+ */
+#define COLLECT_WAIT_ADAPTIVE 0
+
+/**
+ * Never sleeps: the lowest latency, one busy processor per waiting thread.
+ * Only where each such thread has a processor of its own.
+ */
+#define COLLECT_WAIT_SPIN 1
+
+/**
+ * Sleeps at once: the fewest processor cycles.
+ * For programs that compute on all processors meanwhile.
+ */
+#define COLLECT_WAIT_BLOCK 2
+
+/**
+ * The default: on first use.
+ * The first operations are slower, and only connections that are used exist.
+ */
+#define COLLECT_CONNECT_LAZY 0
+
+/**
+ * All of them when the world is created.
+ * The creation is slower, and ranks that cannot reach each other show at once.
+ */
+#define COLLECT_CONNECT_EAGER 1
+
+/**
+ * The default: the library chooses by collective, size and bytes.
+ * All ranks choose the same.
+ */
+#define COLLECT_ALGORITHM_AUTO 0
+
+/**
+ * Each rank talks to its two neighbours: the most bandwidth, for large allreduces.
+ * In p ranks, 2(p-1) steps; each rank sends 2(p-1)/p times its buffer.
+ */
+#define COLLECT_ALGORITHM_RING 1
+
+/**
+ * Everybody sends to everybody: the lowest latency, for small allreduces of few ranks.
+ * In p ranks, one step; each rank sends p-1 times its buffer. Operands are combined in rank order.
+ */
+#define COLLECT_ALGORITHM_DIRECT 2
+
+/**
+ * Recursive doubling: logarithmic latency, for small allreduces of many ranks.
+ * In p ranks, log2(p) steps, each with the whole buffer. Operands are combined in rank order.
+ */
+#define COLLECT_ALGORITHM_DOUBLING 3
+
+/**
+ * A binomial tree, for broadcasts.
+ * In p ranks, log2(p) steps; no rank sends more than log2(p) times the buffer.
+ */
+#define COLLECT_ALGORITHM_BINOMIAL 4
+
+/**
+ * Dissemination, for barriers.
+ * In p ranks, log2(p) steps of one byte.
+ */
+#define COLLECT_ALGORITHM_DISSEMINATION 5
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The version of the loaded library: `major << 16 | minor << 8 | patch`.
+ *
+ * A library serves every program that was built with a header of the same major version and no later
+ * minor version. Compare it with `COLLECT_VERSION_NUMBER` when you load the library by hand:
+ *
+ * ```c
+ * const uint32_t loaded = collect_version_number();
+ * int serves_us = loaded >> 16 == COLLECT_VERSION_MAJOR &&
+ *                 (loaded >> 8 & 0xff) >= COLLECT_VERSION_MINOR;
+ * ```
+ *
+ * Never fails.
+ */
+COLLECT_API
+uint32_t collect_version_number(void);
+
+/**
+ * What `status` means for the caller.
+ *
+ * Never fails. A negative number that is no status is taken for the worst, `COLLECT_GROUP_WORLD`.
+ */
+COLLECT_API collect_group collect_status_group(collect_status status);
+
+/**
+ * The name of `status`, as "COLLECT_ERR_PEER_LOST".
+ *
+ * Never fails, and never returns NULL; for a number that is no status, it is "unknown collect_status". The
+ * string is static: it is not freed, and stays valid as long as the process lives.
+ */
+COLLECT_API
+const char *collect_status_name(collect_status status);
+
+/**
+ * The text of this thread's last failed call: never NULL, empty before the first failure.
+ *
+ * It says what failed, where (world, operation, rank, address) and what to do, in UTF-8 of at most 511
+ * bytes, cut between characters. The pointer is not freed, and stays valid while the thread lives; the
+ * thread's next failure overwrites the text, a success leaves it.
+ *
+ * ```c
+ * fprintf(stderr, "allreduce: %s\n", collect_last_error_message());
+ * ```
+ */
+COLLECT_API
+const char *collect_last_error_message(void);
+
+/**
+ * Tells which rank was at fault in this thread's last failed call.
+ *
+ * That is the rank that was lost, in the world of that call, after `COLLECT_ERR_PEER_LOST`; -1 after any
+ * other failure, and before the first.
+ *
+ * ```c
+ * int32_t lost = -1;
+ * if (status == COLLECT_ERR_PEER_LOST && collect_last_error_rank(&lost) == COLLECT_OK)
+ *   printf("without rank %d\n", (int)lost);
+ * ```
+ *
+ * # Safety
+ *
+ * - `rank`: writable, receives the rank; NULL is an error, which is then the last one itself.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_last_error_rank(int32_t *rank);
+
+/**
+ * Tells the size of one element of a type.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `type` is no type.
+ *
+ * # Safety
+ *
+ * - `bytes`: writable, receives the size, in bytes; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_datatype_size(collect_datatype type,
+                                     size_t *bytes);
+
+/**
+ * Opens a store that other processes can open, too.
+ *
+ * - "file:///directory" or "file:directory": a directory that all ranks share, on one host or on a network
+ *   file system. It is created if it is missing.
+ * - "tcp://host:port": a server, as `collect run` starts one. The token that it asks for is taken from the
+ *   environment variable LIBCOLLECT_STORE_TOKEN.
+ * - NULL: what the environment variable LIBCOLLECT_STORE names, which `collect run` sets.
+ *
+ * Nothing in a URL is decoded. Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the URL has no known form, or is NULL and the variable is not set.
+ * - `COLLECT_ERR_STORE`: the directory cannot be made or written to, or the server refuses.
+ * - `COLLECT_ERR_TIMED_OUT`: the server cannot be reached in time.
+ * - `COLLECT_ERR_RESOURCE`: there is no descriptor or memory left.
+ *
+ * # Safety
+ *
+ * - `url`: NULL, or a string.
+ * - `store`: writable, receives a store that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_open(const char *url,
+                                  int64_t timeout_ns,
+                                  collect_store **store);
+
+/**
+ * Creates an empty store in this process's memory.
+ *
+ * It serves worlds whose ranks are threads of this process, and tests. All of them use this one handle.
+ *
+ * # Safety
+ *
+ * - `store`: writable, receives a store that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_create_hash(collect_store **store);
+
+/**
+ * Sets a key, whatever it held.
+ *
+ * A key is a text of 1 to 1024 bytes, a value has at most 16 MiB. Gives up after `timeout_ns`
+ * nanoseconds; 0: ten minutes; negative: never.
+ *
+ * Programs may keep values of their own in a store, beside what the library keeps there:
+ *
+ * ```c
+ * if (rank == 0) status = collect_store_set(store, "model", path, strlen(path), 0);
+ * ```
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the key is empty or too long, or the value too large.
+ * - `COLLECT_ERR_STORE`, `COLLECT_ERR_TIMED_OUT`: the store cannot be reached in time, or refuses.
+ *
+ * # Safety
+ *
+ * - `store`: live; NULL is an error.
+ * - `key`: a string; NULL is an error.
+ * - `value`: readable for `bytes` bytes; NULL is an error unless `bytes` is 0.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_set(collect_store *store,
+                                 const char *key,
+                                 const void *value,
+                                 size_t bytes,
+                                 int64_t timeout_ns);
+
+/**
+ * Waits until a key exists, and copies its value.
+ *
+ * Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never. The key stays.
+ *
+ * Errors, after which neither `buffer` nor `*bytes` is written:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the buffer is too small; the text has the size that it needs.
+ * - `COLLECT_ERR_TIMED_OUT`: nobody has set the key in time; the text names it.
+ * - `COLLECT_ERR_STORE`: the store cannot be reached, or refuses.
+ *
+ * ```c
+ * char path[256];
+ * size_t bytes = 0;
+ * status = collect_store_get(store, "model", 0, path, sizeof path, &bytes);
+ * ```
+ *
+ * # Safety
+ *
+ * - `store`: live; NULL is an error.
+ * - `key`: a string; NULL is an error.
+ * - `buffer`: writable for `capacity` bytes; NULL is an error unless `capacity` is 0.
+ * - `bytes`: writable, receives the value's size; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_get(collect_store *store,
+                                 const char *key,
+                                 int64_t timeout_ns,
+                                 void *buffer,
+                                 size_t capacity,
+                                 size_t *bytes);
+
+/**
+ * Counts the operations that went to the store through this handle.
+ *
+ * Those that created worlds are among them: a clean start must make few. A get counts once, however long
+ * it waits.
+ *
+ * # Safety
+ *
+ * - `store`: live; NULL is an error.
+ * - `operations`: writable, receives their number; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_operations(collect_store *store,
+                                        uint64_t *operations);
+
+/**
+ * Counts the bytes of values that were read from the store through this handle.
+ *
+ * They must not grow with the square of the number of ranks, nor, for most ranks, with the number.
+ *
+ * # Safety
+ *
+ * - `store`: live; NULL is an error.
+ * - `bytes`: writable, receives their number; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_bytes_read(collect_store *store,
+                                        uint64_t *bytes);
+
+/**
+ * Destroys a store. What it holds stays for others, except that a store in memory is gone.
+ *
+ * Worlds that were created through it do not need it any more. Calls on it that other threads are inside
+ * of end as if it were there.
+ *
+ * # Safety
+ *
+ * - `store`: live, and not used again; NULL does nothing.
+ */
+COLLECT_API
+void collect_store_destroy(collect_store *store);
+
+/**
+ * Creates a world of `size` ranks that find each other through a store; this process is rank `rank`.
+ *
+ * Every rank calls this once, with its own rank, from 0 to size - 1, and with the same size and name. It
+ * returns when all have come. The store is not used afterwards, and its keys are removed. One process may
+ * hold several ranks, each created on a thread of its own.
+ *
+ * ```c
+ * collect_world_options options;
+ * memset(&options, 0, sizeof options);
+ * options.struct_size = sizeof options;
+ * options.timeout_ns = 30000000000; // 30 seconds
+ * collect_status status = collect_world_create(store, rank, size, &options, &world);
+ * ```
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the rank is not below the size, or an option has no such value.
+ * - `COLLECT_ERR_TIMED_OUT`: ranks did not come in time; the text names them.
+ * - `COLLECT_ERR_STORE`: the store failed, or serves another world of this name.
+ * - `COLLECT_ERR_MISMATCH`: ranks disagree about the size, the options or the version.
+ * - `COLLECT_ERR_RESOURCE`, `COLLECT_ERR_SYSTEM`: this host gives no descriptor, port or thread.
+ *
+ * # Safety
+ *
+ * - `store`: live; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `world`: writable, receives a world that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_create(collect_store *store,
+                                    int32_t rank,
+                                    int32_t size,
+                                    const collect_world_options *options,
+                                    collect_world **world);
+
+/**
+ * Creates a world as the launcher says.
+ *
+ * `collect run` sets these environment variables for the processes that it starts, and other launchers can
+ * do the same:
+ *
+ * - LIBCOLLECT_RANK, LIBCOLLECT_SIZE: the rank of this process, and the number of ranks.
+ * - LIBCOLLECT_STORE: a URL as for `collect_store_open`.
+ * - LIBCOLLECT_STORE_TOKEN: the token of that store, if it asks for one.
+ *
+ * Errors: as `collect_store_open` and `collect_world_create`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: a variable is missing, or is no number; the text names it.
+ *
+ * ```c
+ * collect_world *world = NULL;
+ * if (collect_world_create_from_env(NULL, &world) != COLLECT_OK) {
+ *   fprintf(stderr, "%s\n", collect_last_error_message());
+ *   return 1;
+ * }
+ * ```
+ *
+ * # Safety
+ *
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `world`: writable, receives a world that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_create_from_env(const collect_world_options *options,
+                                             collect_world **world);
+
+/**
+ * Creates a world without a store: the ranks find each other through the caller's own allgather (of MPI,
+ * of a framework, over pipes).
+ *
+ * The function gets `user`, and records of 1024 bytes. This thread calls it, before this function returns:
+ * once where the addresses of each rank fit a record, else more often, but as often on every rank; never
+ * in a world of one rank, nor if an argument is wrong.
+ *
+ * ```c
+ * static int32_t exchange(void *user, const void *mine, size_t bytes, void *all) {
+ *   MPI_Comm *comm = (MPI_Comm *)user;
+ *   return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, *comm);
+ * }
+ * ```
+ *
+ * Errors: as `collect_world_create`, and
+ *
+ * - `COLLECT_ERR_STORE`: the function returned another number than 0, or did not fill its table.
+ *
+ * # Safety
+ *
+ * - `exchange`: does what its type says with `user`; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `world`: writable, receives a world that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_create_with_exchange(collect_exchange_fn exchange,
+                                                  void *user,
+                                                  int32_t rank,
+                                                  int32_t size,
+                                                  const collect_world_options *options,
+                                                  collect_world **world);
+
+/**
+ * Makes a new world of all ranks of `parent`, or of those that the options list.
+ *
+ * Each of them calls this; it returns when all have. It needs no store, no connection and no thread.
+ * Forks of the same members match in the order of the calls; operations of the parent may go on
+ * meanwhile. The two worlds are independent: each has an order of its own, and the fork may outlive the
+ * parent.
+ *
+ * A fork that fails does not fail its parent, though its error may be of `COLLECT_GROUP_WORLD`.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the list names a rank twice, one that is not there, or not this rank.
+ * - `COLLECT_ERR_MISMATCH`: the members disagree about the list or the name.
+ * - `COLLECT_ERR_TIMED_OUT`: members did not come in time; the text names them.
+ * - `COLLECT_ERR_PEER_LOST`: a member is gone.
+ * - The parent's failure, if it has failed.
+ *
+ * ```c
+ * collect_world *fork = NULL;
+ * status = collect_world_fork(world, NULL, &fork); // for the threads that load data
+ * ```
+ *
+ * # Safety
+ *
+ * - `parent`: live; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `world`: writable, receives a world that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_fork(collect_world *parent,
+                                  const collect_fork_options *options,
+                                  collect_world **world);
+
+/**
+ * Tells this process's rank in the world.
+ *
+ * Ranks are numbered from 0 to size - 1.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `rank`: writable, receives the rank; NULL is an error.
+ */
+COLLECT_API COLLECT_MUST_USE collect_status collect_world_rank(collect_world *world, int32_t *rank);
+
+/**
+ * Tells the number of ranks in the world.
+ *
+ * It never changes.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `size`: writable, receives the size; NULL is an error.
+ */
+COLLECT_API COLLECT_MUST_USE collect_status collect_world_size(collect_world *world, int32_t *size);
+
+/**
+ * Tells this process's place among the world's ranks on its host.
+ *
+ * They are numbered from 0 in the order of their ranks: a number by which to choose a device.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `local_rank`: writable, receives the place; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_local_rank(collect_world *world,
+                                        int32_t *local_rank);
+
+/**
+ * Tells the number of the world's ranks on this host.
+ *
+ * Ranks are on one host if they share its kernel and its network.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `local_size`: writable, receives the number; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_local_size(collect_world *world,
+                                        int32_t *local_size);
+
+/**
+ * Tells this host's place among the hosts of the world.
+ *
+ * They are numbered from 0 in the order of their lowest ranks.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `host_index`: writable, receives the place; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_host_index(collect_world *world,
+                                        int32_t *host_index);
+
+/**
+ * Tells the world's name, as it is in messages.
+ *
+ * The string is UTF-8, is not freed, and stays valid until the world is destroyed.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `name`: writable, receives the string; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_name(collect_world *world,
+                                  const char **name);
+
+/**
+ * Tells without waiting whether the world has failed.
+ *
+ * Returns `COLLECT_OK` while it is whole, else the error that every call on it gets, whose text and rank
+ * become the last error of this thread.
+ *
+ * ```c
+ * if (collect_world_failure(world) != COLLECT_OK) puts(collect_last_error_message());
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_failure(collect_world *world);
+
+/**
+ * Ends the world in failure on every rank.
+ *
+ * Operations under way, and all later calls, get `COLLECT_ERR_ABORTED` with this rank and the reason in
+ * the text. Waits for no other rank, and may be called while other threads are inside. Worlds that were
+ * forked from this one, and the one that it was forked from, go on. If the world has failed already, that
+ * failure stays.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the reason is not UTF-8.
+ *
+ * ```c
+ * if (disk_is_full) status = collect_world_abort(world, "rank 3 cannot write its checkpoint");
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `reason`: a string, or NULL.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_world_abort(collect_world *world,
+                                   const char *reason);
+
+/**
+ * Destroys a world.
+ *
+ * This is not collective: other ranks notice only if they have, or start, operations with this one, which
+ * fail with `COLLECT_ERR_PEER_LOST`. So let every rank complete what it started, and end with a barrier
+ * where ranks do not know when the others are done. Requests that are not freed keep the world until they
+ * are.
+ *
+ * The last world of those that were forked from each other closes the connections, and waits a moment (one
+ * second at most) for what was sent to arrive.
+ *
+ * # Safety
+ *
+ * - `world`: live, and not used again; NULL does nothing.
+ */
+COLLECT_API
+void collect_world_destroy(collect_world *world);
+
+/**
+ * Reduces `count` elements of every rank's `send` into every rank's `recv`.
+ *
+ * Every rank calls it with the same count, type and operation, and all get the same bits. `send == recv`
+ * works in place; else the two must not overlap. Any number of operations may be under way.
+ *
+ * With `request` NULL the call returns when the operation has ended. Else it returns at once, and both
+ * buffers are lent until the operation has ended, which `collect_request_wait` tells:
+ *
+ * ```c
+ * collect_request *request = NULL;
+ * status = collect_allreduce(world, x, x, 1000, COLLECT_F32, COLLECT_SUM, NULL, &request);
+ * if (status == COLLECT_OK) {
+ *   compute_something_else();
+ *   status = collect_request_wait(request, -1);
+ *   collect_request_free(request);
+ * }
+ * ```
+ *
+ * Errors; with a request, those of the world may also come from it:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`, `COLLECT_ERR_UNSUPPORTED`: nothing happened; the world is whole.
+ * - `COLLECT_ERR_TIMED_OUT`: the operation took too long; the text names the ranks that were waited for.
+ * - `COLLECT_ERR_MISMATCH`: another rank called something else; the text has both sides.
+ * - `COLLECT_ERR_PEER_LOST`, `COLLECT_ERR_ABORTED`: a rank is gone, or has aborted the world.
+ *
+ * After the latter three kinds the world has failed, and what `recv` holds is unspecified.
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_allreduce(collect_world *world,
+                                 const void *send,
+                                 void *recv,
+                                 size_t count,
+                                 collect_datatype type,
+                                 collect_op op,
+                                 const collect_call_options *options,
+                                 collect_request **request);
+
+/**
+ * Reduces all buffers of all ranks: every buffer of every rank ends with the result.
+ *
+ * A rank has `buffers_count` buffers of `count` elements each (one per device or model replica, say): at
+ * least 1 and at most 1024, as many on every rank, none overlapping another. `COLLECT_AVG` divides by the
+ * number of buffers of all ranks together.
+ *
+ * Otherwise as `collect_allreduce`. The list itself is read before the call returns, the buffers are lent.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * void *gradients[2] = {of_device_0, of_device_1};
+ * status = collect_allreduce_multi(world, gradients, 2, 1000, COLLECT_F32, COLLECT_AVG, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `buffers`: `buffers_count` pointers, each writable for `count` elements while it is lent; NULL is an
+ *   error, in the list unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_allreduce_multi(collect_world *world,
+                                       void *const *buffers,
+                                       size_t buffers_count,
+                                       size_t count,
+                                       collect_datatype type,
+                                       collect_op op,
+                                       const collect_call_options *options,
+                                       collect_request **request);
+
+/**
+ * Copies `count` elements of the `buffer` of rank `root` into the `buffer` of every other rank.
+ *
+ * Every rank calls it with the same count, type and root. With `request` NULL the call returns when this
+ * rank's part has ended, which on the root may be before other ranks have come. Else it returns at once,
+ * and the buffer is lent until the operation has ended.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+ *
+ * ```c
+ * status = collect_broadcast(world, weights, weights_count, COLLECT_F32, 0, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `buffer`: readable on the root, writable elsewhere, for `count` elements while it is lent; NULL is an
+ *   error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_broadcast(collect_world *world,
+                                 void *buffer,
+                                 size_t count,
+                                 collect_datatype type,
+                                 int32_t root,
+                                 const collect_call_options *options,
+                                 collect_request **request);
+
+/**
+ * Ends when every rank of the world has called it.
+ *
+ * With `request` NULL the call returns then; else it returns at once, and the request ends then.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * status = collect_barrier(world, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_barrier(collect_world *world,
+                               const collect_call_options *options,
+                               collect_request **request);
+
+/**
+ * Tells without waiting how the operation is.
+ *
+ * Returns `COLLECT_OK` (it has ended well), `COLLECT_IN_PROGRESS`, or the error that it ended with. May be
+ * asked again and again, also after the end. The operation advances whether anybody asks or not.
+ *
+ * ```c
+ * while ((status = collect_request_test(request)) == COLLECT_IN_PROGRESS) compute_a_little();
+ * ```
+ *
+ * # Safety
+ *
+ * - `request`: live; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_test(collect_request *request);
+
+/**
+ * Waits until the operation has ended, at most for `timeout_ns` nanoseconds.
+ *
+ * 0 or negative: as long as it takes; the operation has a time-out of its own.
+ *
+ * Returns `COLLECT_OK` if the operation has ended well, the error that it ended with, or
+ * `COLLECT_IN_PROGRESS` if the time passed first: that ends the wait, not the operation. Several threads
+ * may wait for one request, and wait again after the end.
+ *
+ * ```c
+ * while ((status = collect_request_wait(request, 1000000000)) == COLLECT_IN_PROGRESS)
+ *   puts("still waiting");
+ * ```
+ *
+ * # Safety
+ *
+ * - `request`: live; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_wait(collect_request *request,
+                                    int64_t timeout_ns);
+
+/**
+ * Frees a request, without waiting.
+ *
+ * An operation under way goes on, and its buffers stay lent until it has ended: a program that is to use
+ * or free them must wait first. Free requests also after errors.
+ *
+ * # Safety
+ *
+ * - `request`: live, and not used again; NULL does nothing.
+ */
+COLLECT_API
+void collect_request_free(collect_request *request);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* COLLECT_H */

@@ -1,0 +1,248 @@
+//! The subcommands and their options. A new subcommand is a variant of [`Command`], a struct of its options, and an
+//! arm in `main`.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use collect::{Algorithm, Datatype, Op};
+
+/// Collective communications between processes.
+#[derive(Debug, Parser)]
+#[command(name = "collect", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArguments),
+    Bench(BenchArguments),
+    Info(InfoArguments),
+    /// Ends the groups of a launcher that was killed; `run` starts it.
+    #[command(name = "guard-groups", hide = true)]
+    Guard,
+}
+
+/// Start a program several times on this host, as the ranks 0, 1, … of one run.
+///
+/// Each rank finds its place in LIBCOLLECT_RANK, _SIZE, _LOCAL_RANK and _LOCAL_SIZE, and the store through which the
+/// ranks meet in LIBCOLLECT_STORE and _STORE_TOKEN: collect_world_create_from_env reads them. When a rank fails, the
+/// others are sent SIGTERM, and SIGKILL 5 seconds later; the status is that rank's (128 + N for signal N).
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// How many ranks
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) ranks: u32,
+
+    /// Put the rank before each line of output: "[3] text"
+    #[arg(long, visible_alias = "tag-output")]
+    pub(crate) prefix: bool,
+
+    /// Meet at this store (its token is taken from LIBCOLLECT_STORE_TOKEN) instead of one that ends with the run
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Tell the version, what this host offers, and which settings are in force.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measure collectives, creation or forks, and check every result.
+///
+/// Given -n it starts its own ranks on this host; inside `collect run` it joins. Rank 0 prints: the columns of
+/// nccl-tests, or with --json one object a line. The status is not 0 if any result was wrong.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// What is measured
+    #[arg(value_enum)]
+    pub(crate) kind: BenchKind,
+
+    /// How many ranks to start
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) ranks: Option<u32>,
+
+    /// The transport of the links
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) transport: Transport,
+
+    /// What threads do while they wait
+    #[arg(long, value_enum, default_value = "adaptive")]
+    pub(crate) wait: WaitMode,
+
+    /// The smallest buffer, in bytes (suffixes K, M, G)
+    #[arg(long, value_name = "BYTES", default_value = "4", value_parser = bytes)]
+    pub(crate) min: usize,
+
+    /// The largest buffer
+    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = bytes)]
+    pub(crate) max: usize,
+
+    /// From one buffer size to the next
+    #[arg(long, default_value_t = 4)]
+    pub(crate) factor: usize,
+
+    /// The type of the elements
+    #[arg(long = "type", value_name = "TYPE", default_value = "f32", value_parser = datatype)]
+    pub(crate) datatype: Datatype,
+
+    /// How they are reduced
+    #[arg(long, default_value = "sum", value_parser = op)]
+    pub(crate) op: Op,
+
+    /// The algorithm; by default the library chooses
+    #[arg(long, value_parser = algorithm)]
+    pub(crate) algorithm: Option<Algorithm>,
+
+    /// Measured calls of each size; of create, worlds
+    #[arg(long, default_value_t = 100)]
+    pub(crate) iterations: usize,
+
+    /// Calls of each size before they are measured
+    #[arg(long, default_value_t = 10)]
+    pub(crate) warmup: usize,
+
+    /// Forks that are alive at once (kind fork)
+    #[arg(long, default_value_t = 100)]
+    pub(crate) forks: usize,
+
+    /// Reduce in place
+    #[arg(long)]
+    pub(crate) in_place: bool,
+
+    /// Do not check results
+    #[arg(long)]
+    no_check: bool,
+
+    /// How results are printed
+    #[arg(long, value_enum, default_value = "nccl")]
+    pub(crate) format: Format,
+
+    /// The same as --format json
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl BenchArguments {
+    pub(crate) fn check(&self) -> bool {
+        !self.no_check
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchKind {
+    Allreduce,
+    Broadcast,
+    Barrier,
+    Create,
+    Fork,
+}
+
+impl BenchKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Allreduce => "allreduce",
+            Self::Broadcast => "broadcast",
+            Self::Barrier => "barrier",
+            Self::Create => "create",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    Auto,
+    Tcp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitMode {
+    Adaptive,
+    Spin,
+    Block,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Nccl,
+    Json,
+}
+
+/// A number of bytes, with a suffix K, M or G of 1024.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number: usize = digits.parse().map_err(|_| format!("{text:?} is no number of bytes"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+fn datatype(text: &str) -> Result<Datatype, String> {
+    let known = || Datatype::ALL.map(Datatype::name).join(", ");
+    let found = Datatype::ALL.into_iter().find(|datatype| datatype.name() == text);
+    found.ok_or_else(|| format!("{text:?} is none of {}", known()))
+}
+
+fn op(text: &str) -> Result<Op, String> {
+    let known = || Op::ALL.map(Op::name).join(", ");
+    Op::ALL
+        .into_iter()
+        .find(|op| op.name() == text)
+        .ok_or_else(|| format!("{text:?} is none of {}", known()))
+}
+
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    let known = || Algorithm::ALL.map(Algorithm::name).join(", ");
+    Algorithm::from_name(text).ok_or_else(|| format!("{text:?} is none of {}", known()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_suffixes() {
+        assert_eq!((bytes("4"), bytes("16M")), (Ok(4), Ok(16 << 20)));
+        assert!(bytes("x").is_err() && bytes("99999999999G").is_err());
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_known_ones() {
+        assert!(op("plus").unwrap_err().contains("sum, prod"));
+        assert_eq!(
+            (datatype("bf16"), algorithm("ring")),
+            (Ok(Datatype::Bf16), Ok(Algorithm::Ring))
+        );
+    }
+
+    #[test]
+    fn what_follows_the_program_is_its_own() {
+        let line = ["collect", "run", "-n", "2", "program", "-n", "3", "--prefix"];
+        let Command::Run(run) = Arguments::parse_from(line).command else { panic!("not run") };
+        assert_eq!((run.ranks, run.prefix, run.program.len()), (2, false, 4));
+    }
+}

@@ -1,0 +1,269 @@
+//! Ends that nobody wished: a world that fails, a fork that fails, a peer that is lost or has left.
+//!
+//! A world is whole or failed. Who learns first that it has failed tells the members it has links to, and those at
+//! distance 2^k whatever it takes; each of them does so once in turn, so that all learn it. Nobody's memory is touched
+//! once its operation has been reported.
+#![forbid(unsafe_code)]
+
+use std::mem;
+
+use super::super::operation::Operation;
+use super::super::peer::{LinkState, OpRef};
+use super::super::world::{Early, TOMBSTONES, World};
+use super::super::{describe, reason};
+use super::{Core, GRAVES};
+use crate::error::Error;
+use crate::link::frame::{Class, Header, Kind};
+
+/// "operation 17, allreduce(f32, 1024, sum)".
+pub(super) fn of_operation(op: &Operation) -> String {
+    format!("{}, {}", describe::number(op.class, op.number), describe::call(&op.fingerprint))
+}
+
+/// A failure as its world's members hear it: what a rank lacks, they have lost that rank for.
+fn as_told(error: &Error, rank: u32) -> Error {
+    match error {
+        Error::Resource(text) => Error::PeerLost {
+            rank: rank as usize,
+            text: format!("rank {rank} lacks what it needs: {text}"),
+        },
+        error => error.clone(),
+    }
+}
+
+impl Core {
+    /// Fails a world: everything in it ends with this error, and its members are told.
+    pub(super) fn fail_world(&mut self, id: u64, error: &Error) {
+        let Some(mut world) = self.worlds.remove(&id) else { return };
+        world.health.fail(error);
+        self.bury(id, error);
+        for active in mem::take(&mut world.active) {
+            self.drop_op(active.op, Err(error.clone()));
+        }
+        for op in mem::take(&mut world.queued) {
+            self.retire(op, Err(error.clone()));
+        }
+        for early in mem::take(&mut world.early) {
+            self.give_back(early.payload);
+        }
+        let mut payload = Vec::new();
+        let length = reason::encode(&as_told(error, world.rank), &mut payload);
+        let header = Header { length, ..Header::control(Kind::Abort, id) };
+        let size = world.state.len();
+        for rank in 0..size {
+            let peer = world.members.peer(u32::try_from(rank).unwrap_or(u32::MAX));
+            self.reclaim(&mut world, rank, peer);
+            let distance = (rank + size - world.rank as usize) % size;
+            let is_near = distance.is_power_of_two() || (size - distance).is_power_of_two();
+            let is_up = self.peers[peer].state == LinkState::Up;
+            if distance != 0 && (is_up || is_near) && !world.state[rank].has_left {
+                self.peers[peer].told = Some(id);
+                self.push(peer, &header, &payload);
+            }
+        }
+    }
+
+    fn bury(&mut self, id: u64, error: &Error) {
+        if self.graves.iter().any(|(grave, _)| *grave == id) {
+            return;
+        }
+        if self.graves.len() == GRAVES {
+            self.graves.pop_front();
+        }
+        self.graves.push_back((id, error.clone()));
+    }
+
+    /// A world whose failure came before its registration.
+    pub(super) fn refuse_the_dead(&mut self, id: u64) {
+        if let Some((_, error)) = self.graves.iter().find(|(grave, _)| *grave == id) {
+            let error = error.clone();
+            self.fail_world(id, &error);
+        }
+    }
+
+    /// Fails what an operation fails: its world; a fork only itself.
+    pub(super) fn fail_op(&mut self, reference: OpRef, error: &Error) {
+        let Some(op) = self.ops.get(reference.slot).and_then(Option::as_ref) else { return };
+        if op.run.id != reference.id {
+            return;
+        }
+        let (class, id, number) = (op.class, op.world, op.number);
+        if class == Class::Fork {
+            self.fail_fork(id, number, error)
+        } else {
+            self.fail_world(id, error)
+        }
+    }
+
+    /// Ends an operation before its time: the engine lets go of the caller's memory, then the caller is told.
+    pub(super) fn drop_op(&mut self, reference: OpRef, outcome: Result<(), Error>) {
+        let Some(mut op) = self.lift(reference) else { return };
+        self.vacant.push(reference.slot);
+        for link in &mut self.peers {
+            link.forget(reference);
+        }
+        for parked in op.run.parts.iter_mut().flat_map(|part| mem::take(&mut part.parked)) {
+            self.owe(op.world, op.members.peer(parked.rank), parked.payload.len());
+            self.give_back(parked.payload);
+        }
+        self.retire(op, outcome);
+    }
+
+    /// Fails one fork, here and at its partners; its parent stays whole.
+    fn fail_fork(&mut self, id: u64, number: u64, error: &Error) {
+        let Some(world) = self.worlds.get_mut(&id) else { return };
+        let Some(reference) = world.find(Class::Fork, number) else { return };
+        world.active.retain(|active| active.op != reference);
+        self.mark_fork(id, number, error);
+        let Some(op) = self.ops[reference.slot].as_deref() else { return };
+        let members = op.members.clone();
+        self.drop_op(reference, Err(error.clone()));
+        for peer in members.peers().iter().map(|peer| *peer as usize) {
+            self.tell_fork_failed(id, number, peer, error);
+        }
+    }
+
+    /// Remembers that a fork has failed; what was kept for it is dropped.
+    fn mark_fork(&mut self, id: u64, number: u64, error: &Error) {
+        let Some(world) = self.worlds.get_mut(&id) else { return };
+        let is_of_it =
+            |early: &Early| early.header.class == Class::Fork && early.header.operation == number;
+        let mut dropped = Vec::new();
+        while let Some(at) = world.early.iter().position(is_of_it) {
+            dropped.extend(world.early.remove(at));
+        }
+        if !world.tombstones.iter().any(|(n, _)| *n == number) {
+            if world.tombstones.len() == TOMBSTONES {
+                world.tombstones.pop_front();
+            }
+            world.tombstones.push_back((number, error.clone()));
+        }
+        for early in dropped {
+            self.discard(early.peer, &early.header, early.payload);
+        }
+    }
+
+    /// Why a fork has failed, if a frame is for one that has.
+    pub(super) fn tombstone(&self, header: &Header) -> Option<Error> {
+        let world = self.worlds.get(&header.world)?;
+        let of_fork = |(number, _): &&(u64, Error)| {
+            header.class == Class::Fork && *number == header.operation
+        };
+        world.tombstones.iter().find(of_fork).map(|(_, error)| error.clone())
+    }
+
+    pub(super) fn tell_fork_failed(&mut self, id: u64, number: u64, peer: usize, error: &Error) {
+        let mut payload = Vec::new();
+        let length = reason::encode(error, &mut payload);
+        let mut header = Header { length, ..Header::control(Kind::Abort, id) };
+        header.class = Class::Fork;
+        header.operation = number;
+        if !self.is_me(peer) {
+            self.push(peer, &header, &payload);
+        }
+    }
+
+    /// A peer says that a world, or a fork, has failed.
+    pub(super) fn on_abort(&mut self, header: &Header, error: &Error) {
+        if header.class != Class::Fork {
+            if !self.worlds.contains_key(&header.world) {
+                // A fork may fail at a member that is through before it is registered here.
+                self.bury(header.world, error);
+            }
+            return self.fail_world(header.world, error);
+        }
+        let Some(world) = self.worlds.get(&header.world) else { return };
+        if let Some(op) = world.find(Class::Fork, header.operation) {
+            self.fail_op(op, error);
+        } else if world.ended(Class::Fork, header.operation).is_none() {
+            self.mark_fork(header.world, header.operation, error);
+        }
+    }
+
+    /// Takes back the credits that a world holds at a peer: the peer drops what it had parked.
+    pub(super) fn reclaim(&mut self, world: &mut World, rank: usize, peer: usize) {
+        let member = &mut world.state[rank];
+        self.peers[peer].credits += mem::take(&mut member.outstanding);
+        let owed = mem::take(&mut member.owed);
+        self.peers[peer].owed -= owed.min(self.peers[peer].owed);
+    }
+
+    /// A frame came for a world that is not there: it has failed, or everybody here has left it.
+    ///
+    /// The peer is told once: a stream of frames is under way from those who have not heard yet.
+    pub(super) fn answer_stranger(&mut self, peer: usize, id: u64) {
+        if self.peers[peer].told.replace(id) == Some(id) {
+            return;
+        }
+        let mut payload = Vec::new();
+        if let Some((_, error)) = self.graves.iter().find(|(grave, _)| *grave == id) {
+            reason::encode(error, &mut payload);
+        }
+        let length = u32::try_from(payload.len()).unwrap_or(0);
+        self.push(peer, &Header { length, ..Header::control(Kind::Reset, id) }, &payload);
+    }
+
+    /// A member has left a world: what still needs it fails.
+    pub(super) fn on_goodbye(&mut self, id: u64, peer: usize) {
+        let Some(world) = self.worlds.get_mut(&id) else { return };
+        let Some(rank) = world.members.rank(peer) else { return };
+        let member = &mut world.state[rank as usize];
+        member.has_left = true;
+        // It has dropped what it had parked, and drops what is under way.
+        self.peers[peer].credits += mem::take(&mut member.outstanding);
+        let active: Vec<OpRef> = world.active.iter().map(|active| active.op).collect();
+        for reference in active {
+            let Some(op) = self.ops[reference.slot].as_deref() else { continue };
+            let Some(gone) = op.members.rank(peer) else { continue };
+            let has_later = op.run.slice_next < op.slices() && op.program.peers().contains(&gone);
+            let needs = has_later
+                || (0..op.run.parts.len())
+                    .any(|index| self.partner_that_left(op, index) == Some(gone));
+            if needs {
+                self.fail_for_leaver(reference, gone);
+            }
+        }
+    }
+
+    /// The link to a peer is gone, or broke the protocol, or could not be made.
+    pub(super) fn lose(&mut self, peer: usize, why: &str) {
+        self.end_link(peer, |rank, address, before| Error::PeerLost {
+            rank,
+            text: format!("{before}: lost rank {rank} at {address}: {why}"),
+        });
+    }
+
+    /// The link to a peer could not be made for want of something here: the peer is not to blame.
+    pub(super) fn lack(&mut self, peer: usize, what: &str) {
+        self.end_link(peer, |_, _, before| Error::Resource(format!("{before}: {what}")));
+    }
+
+    /// Ends a link, and fails the worlds of its peer. `error` takes the peer's rank, its address, and the text that
+    /// names world and operation.
+    fn end_link(&mut self, peer: usize, error: impl Fn(usize, &str, &str) -> Error) {
+        if self.peers[peer].state == LinkState::Gone {
+            return;
+        }
+        let has_farewell = self.peers[peer].has_farewell;
+        self.peers[peer].go_down();
+        let address = self.mesh.address(peer);
+        self.mesh.close(peer);
+        let mut lost = mem::take(&mut self.owing);
+        lost.extend(
+            self.worlds.iter().filter_map(|(id, world)| world.members.rank(peer).map(|_| *id)),
+        );
+        for id in lost.drain(..) {
+            if has_farewell {
+                self.on_goodbye(id, peer);
+                continue;
+            }
+            let Some(world) = self.worlds.get(&id) else { continue };
+            let rank = world.members.rank(peer).unwrap_or(u32::MAX) as usize;
+            let during = world.active.first().and_then(|a| self.ops[a.op.slot].as_deref());
+            let during = during.map_or_else(String::new, |op| format!(" {}", of_operation(op)));
+            let before = format!("world {:?}{during}", world.health.name());
+            self.fail_world(id, &error(rank, &address, &before));
+        }
+        self.owing = lost;
+    }
+}

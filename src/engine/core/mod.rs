@@ -1,0 +1,421 @@
+//! The protocol: one endpoint's worlds, operations and links, without a thread, a lock or a clock of its own.
+//!
+//! Whoever holds the core drives it: hands it commands ([`Core::command`]), lets it work ([`Core::work`]) and wait
+//! ([`Core::poll`]). All I/O and time come from the [`Mesh`], so that the simulation runs the very same code. The parts:
+//! `run` moves watermarks, `send` makes frames and `receive` takes them, `failure` ends worlds, `timers` keeps deadlines.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod failure;
+#[cfg(test)]
+mod inspect;
+mod receive;
+mod run;
+mod send;
+mod timers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::buffers::Buffers;
+use super::limits::Limits;
+use super::members::Members;
+use super::operation::Operation;
+use super::peer::{LinkState, OpRef, Peer};
+use super::world::{Active, Health, World};
+use crate::error::Error;
+use crate::link::frame::{Class, Header, Kind};
+use crate::link::{Event, Mesh, Wake};
+
+/// How many failed worlds are remembered, so that late members are told why.
+const GRAVES: usize = 256;
+
+/// Places that lists have from the start, so that they do not grow while an endpoint is in use: more operations, frames
+/// and steps at once than most programs have.
+const PLACES: usize = 256;
+
+/// A world that begins to exist.
+#[derive(Debug)]
+pub struct Registration {
+    /// Its id, equal on all members.
+    pub id: u64,
+    /// What its handles see of it.
+    pub health: Arc<Health>,
+    /// This process's rank in it.
+    pub rank: u32,
+    /// Who is in it.
+    pub members: Arc<Members>,
+}
+
+/// What the lane asks of the core.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A world exists from now on; frames for it may come at any time.
+    Register(Registration),
+    /// An operation is called.
+    Submit(Box<Operation>),
+    /// A world ends in failure, by its caller's will.
+    Fail { world: u64, error: Error },
+    /// A world's last handle is gone.
+    Leave { world: u64 },
+    /// Makes all links of a world.
+    Connect { world: u64 },
+    /// The endpoint closes: what is written goes out, then every link ends.
+    Close,
+}
+
+/// The state machine of an endpoint.
+#[derive(Debug)]
+pub(super) struct Core {
+    mesh: Box<dyn Mesh>,
+    limits: Limits,
+    /// By id, and walked in that order: a simulated run repeats exactly.
+    worlds: BTreeMap<u64, World>,
+    peers: Vec<Peer>,
+    ops: Vec<Option<Box<Operation>>>,
+    vacant: Vec<usize>,
+    next_id: u64,
+    /// Local steps with bytes left to do.
+    chores: VecDeque<(OpRef, u32, u32)>,
+    /// Peers with something to write, or with operations that may have.
+    dirty: Vec<usize>,
+    /// Links that may have more to read.
+    unread: Vec<usize>,
+    /// Steps to look at again; empty between calls.
+    stack: Vec<u32>,
+    /// Payload buffers to use again.
+    buffers: Buffers,
+    /// Ended operations, to use again.
+    #[expect(
+        clippy::vec_box,
+        reason = "operations move as boxes, from a pool into the core and back"
+    )]
+    ended: Vec<Box<Operation>>,
+    events: Vec<Event>,
+    graves: VecDeque<(u64, Error)>,
+    /// Operations whose next slice needs a member that has left, to be failed when nothing is in hand.
+    leavers: Vec<(OpRef, u32)>,
+    /// Links whose peer broke the protocol, to be dropped when nothing is in hand.
+    broken: Vec<(usize, String)>,
+    /// Worlds that give back credits; empty between calls.
+    owing: Vec<u64>,
+    /// Worlds whose queued operations begin; empty between calls.
+    waking: Vec<u64>,
+    /// Operations that have heard nothing for a while; empty between calls.
+    quiet: Vec<u64>,
+    /// The earliest time at which a deadline or a notice may be due.
+    due: u64,
+    is_closing: bool,
+}
+
+impl Core {
+    pub(super) fn new(mesh: Box<dyn Mesh>, size: usize, limits: Limits) -> Self {
+        Self {
+            mesh,
+            limits,
+            worlds: BTreeMap::new(),
+            peers: (0..size).map(|_| Peer::new(&limits)).collect(),
+            ops: Vec::with_capacity(PLACES),
+            vacant: Vec::with_capacity(PLACES),
+            next_id: 0,
+            chores: VecDeque::with_capacity(PLACES),
+            // Twice: who is dealt with stays in the list until all are.
+            dirty: Vec::with_capacity(2 * size),
+            unread: Vec::with_capacity(2 * size),
+            stack: Vec::with_capacity(PLACES),
+            buffers: Buffers::new(limits.eager),
+            ended: Vec::with_capacity(PLACES),
+            events: Vec::with_capacity(PLACES + 2 * size),
+            graves: VecDeque::new(),
+            leavers: Vec::new(),
+            broken: Vec::new(),
+            owing: Vec::new(),
+            waking: Vec::with_capacity(PLACES),
+            quiet: Vec::with_capacity(PLACES),
+            due: u64::MAX,
+            is_closing: false,
+        }
+    }
+
+    /// What ends a [`Core::poll`].
+    pub(super) fn waker(&self) -> Arc<dyn Wake> {
+        self.mesh.waker()
+    }
+
+    /// Now, in the mesh's nanoseconds.
+    pub(super) fn now(&self) -> u64 {
+        self.mesh.now()
+    }
+
+    /// Takes a command. The effects on links follow in [`Core::work`].
+    pub(super) fn command(&mut self, command: Command) {
+        match command {
+            Command::Register(Registration { id, health, rank, members }) => {
+                self.worlds.insert(id, World::new(health, rank, members));
+                self.owing.reserve(self.worlds.len());
+                self.refuse_the_dead(id);
+            }
+            Command::Submit(op) => self.submit(op),
+            Command::Fail { world, error } => self.fail_world(world, &error),
+            Command::Leave { world } => self.leave(world),
+            Command::Connect { world } => {
+                let members = self.worlds.get(&world).map(|world| Arc::clone(&world.members));
+                for peer in members.iter().flat_map(|members| members.peers()) {
+                    self.dial(*peer as usize);
+                }
+            }
+            Command::Close => self.close(),
+        }
+    }
+
+    /// Does what can be done without waiting. Whether there is more of it.
+    pub(super) fn work(&mut self) -> bool {
+        let chores = self.chores.len();
+        for _ in 0..chores {
+            if let Some((op, slice, step)) = self.chores.pop_front() {
+                self.do_chore(op, slice, step);
+            }
+        }
+        let unread = self.unread.len();
+        for at in 0..unread {
+            // Out of the list before it is read, so that it comes again at its end.
+            let peer = mem::replace(&mut self.unread[at], usize::MAX);
+            self.read(peer);
+        }
+        self.unread.drain(..unread);
+        self.flush();
+        !self.chores.is_empty() || !self.unread.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// Waits for the network for at most `limit`, and takes what has come.
+    pub(super) fn poll(&mut self, limit: Option<Duration>) -> Result<bool, Error> {
+        let mut events = mem::take(&mut self.events);
+        let polled = self.mesh.poll(limit, &mut events);
+        let came = !events.is_empty();
+        for event in events.drain(..) {
+            self.on_event(event);
+        }
+        self.events = events;
+        self.tick();
+        polled.map(|()| came)
+    }
+
+    /// When a wait must end at the latest.
+    pub(super) fn due(&self) -> Option<u64> {
+        (self.due != u64::MAX).then_some(self.due)
+    }
+
+    /// Whether somebody must drive: operations are under way, or bytes wait to be written.
+    pub(super) fn is_busy(&self) -> bool {
+        self.ops.len() > self.vacant.len()
+            || self.peers.iter().any(|p| p.state != LinkState::Gone && p.has_output())
+    }
+
+    /// Whether every link has ended, after [`Command::Close`].
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closing
+            && self.peers.iter().enumerate().all(|(peer, link)| match link.state {
+                LinkState::Gone => true,
+                LinkState::Idle => !self.mesh.may_come_up(peer),
+                LinkState::Dialing | LinkState::Up => false,
+            })
+    }
+
+    /// Ended operations, to be used again by those who submit.
+    #[expect(
+        clippy::vec_box,
+        reason = "operations move as boxes, from a pool into the core and back"
+    )]
+    pub(super) fn take_ended(&mut self, to: &mut Vec<Box<Operation>>) {
+        to.append(&mut self.ended);
+    }
+
+    /// Ends every world with an error; the core is of no use any more. A panic may have lost operations that were out of
+    /// their slots, and the list of what is to be written.
+    pub(super) fn fail_all(&mut self, error: &Error) {
+        for peer in 0..self.peers.len() {
+            let link = &mut self.peers[peer];
+            link.is_dirty = false;
+            let is_lost = link.body.as_ref().is_some_and(|body| {
+                let op = self.ops.get(body.op.slot).and_then(Option::as_ref);
+                op.is_none_or(|op| op.run.id != body.op.id)
+            });
+            if is_lost {
+                // The rest of the body may have been in the operation's scratch.
+                link.go_down();
+                self.mesh.close(peer);
+            }
+        }
+        let worlds: Vec<u64> = self.worlds.keys().copied().collect();
+        for world in worlds {
+            self.fail_world(world, error);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Up(peer) => {
+                self.peers[peer].come_up(&self.limits);
+                self.dirty(peer);
+                self.greet(peer);
+                self.read(peer);
+            }
+            Event::Readable(peer) => self.read(peer),
+            Event::Writable(peer) => self.dirty(peer),
+            Event::Down(peer, Error::Resource(text)) => self.lack(peer, &text),
+            Event::Down(peer, error) => self.lose(peer, &error.to_string()),
+        }
+    }
+
+    /// Makes sure that the link to `peer` is there or on its way.
+    fn dial(&mut self, peer: usize) {
+        if self.peers[peer].state == LinkState::Idle && !self.is_me(peer) {
+            self.peers[peer].state = LinkState::Dialing;
+            self.mesh.dial(peer);
+        }
+    }
+
+    /// A link to oneself is never made: no plan sends to its own rank.
+    fn is_me(&self, peer: usize) -> bool {
+        self.worlds.values().next().is_some_and(|world| world.members.peer(world.rank) == peer)
+    }
+
+    /// The peer has something to be written, or an operation that may have.
+    fn dirty(&mut self, peer: usize) {
+        if !self.peers[peer].is_dirty {
+            self.peers[peer].is_dirty = true;
+            self.dirty.push(peer);
+        }
+    }
+
+    /// Queues a frame without payload, or with a short one that is copied; the link is made if need be.
+    fn push(&mut self, peer: usize, header: &Header, payload: &[u8]) {
+        if self.peers[peer].state == LinkState::Gone || self.peers[peer].said_farewell {
+            return;
+        }
+        self.dial(peer);
+        self.peers[peer].push(header, payload);
+        self.dirty(peer);
+    }
+
+    fn submit(&mut self, mut op: Box<Operation>) {
+        let now = self.now();
+        op.run.deadline = op.timeout_ns.map(|limit| now.saturating_add(limit));
+        let Some(world) = self.worlds.get_mut(&op.world) else {
+            let grave = self.graves.iter().find(|(id, _)| *id == op.world);
+            let error = grave.map_or_else(
+                || Error::Aborted("the world has been destroyed".into()),
+                |(_, error)| error.clone(),
+            );
+            return self.retire(op, Err(error));
+        };
+        if op.class == Class::Fork {
+            if let Some((_, error)) = world.tombstones.iter().find(|(n, _)| *n == op.number) {
+                let error = error.clone();
+                return self.retire(op, Err(error));
+            }
+            return self.activate(op);
+        }
+        op.number = world.next;
+        world.next += 1;
+        if let Some(deadline) = op.run.deadline {
+            self.due = self.due.min(deadline);
+        }
+        let steps = op.program.plan().steps.len();
+        if world.queued.is_empty() && world.has_room(steps, &self.limits) {
+            self.activate(op);
+        } else {
+            world.queued.push_back(op);
+        }
+    }
+
+    /// Puts an operation under way.
+    fn activate(&mut self, mut op: Box<Operation>) {
+        let now = self.now();
+        self.next_id += 1;
+        op.run.id = self.next_id;
+        op.run.waiting_at = Some(now.saturating_add(self.limits.waiting_after_ns));
+        let due = op.run.deadline.unwrap_or(u64::MAX).min(now + self.limits.waiting_after_ns);
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.ops.push(None);
+            self.ops.len() - 1
+        });
+        let reference = OpRef { slot, id: op.run.id };
+        let (id, class, number) = (op.world, op.class, op.number);
+        if let Some(world) = self.worlds.get_mut(&id) {
+            let steps = op.program.plan().steps.len();
+            world.active.push(Active { class, number, op: reference, steps });
+        }
+        let slices = op.slices();
+        let _ = op.begin_part();
+        if slices > 1 {
+            let _ = op.begin_part();
+        }
+        self.ops[slot] = Some(op);
+        if !self.take_early(id, reference, class, number) {
+            return;
+        }
+        self.due = self.due.min(due);
+        self.start_part(reference, 0);
+        self.start_part(reference, 1);
+    }
+
+    /// Tells an operation's caller how it ended, and keeps it for another one.
+    fn retire(&mut self, mut op: Box<Operation>, outcome: Result<(), Error>) {
+        op.clear();
+        if let Some(completion) = op.completion.take() {
+            completion.end(outcome);
+        }
+        self.ended.push(op);
+    }
+
+    /// Goes from a world: its members are told; nothing runs in it.
+    fn leave(&mut self, id: u64) {
+        let Some(mut world) = self.worlds.remove(&id) else { return };
+        for active in mem::take(&mut world.active) {
+            self.drop_op(active.op, Err(Error::Aborted("the world was destroyed".into())));
+        }
+        for op in mem::take(&mut world.queued) {
+            self.retire(op, Err(Error::Aborted("the world was destroyed".into())));
+        }
+        for rank in 0..world.state.len() {
+            let peer = world.members.peer(u32::try_from(rank).unwrap_or(u32::MAX));
+            self.reclaim(&mut world, rank, peer);
+            if self.peers[peer].state == LinkState::Up {
+                self.push(peer, &Header::control(Kind::Goodbye, id), &[]);
+            }
+        }
+    }
+
+    /// The endpoint closes.
+    fn close(&mut self) {
+        self.is_closing = true;
+        for id in self.worlds.keys().copied().collect::<Vec<_>>() {
+            self.leave(id);
+        }
+        for peer in 0..self.peers.len() {
+            match self.peers[peer].state {
+                LinkState::Up | LinkState::Dialing => self.say_farewell(peer),
+                LinkState::Idle | LinkState::Gone => {}
+            }
+        }
+        self.due = u64::MAX;
+    }
+
+    /// The last frame on a link.
+    fn say_farewell(&mut self, peer: usize) {
+        if !self.peers[peer].said_farewell {
+            self.push(peer, &Header::control(Kind::Farewell, 0), &[]);
+            self.peers[peer].said_farewell = true;
+        }
+    }
+
+    /// A link has come up: a closing endpoint says so at once.
+    fn greet(&mut self, peer: usize) {
+        if self.is_closing {
+            self.say_farewell(peer);
+        }
+    }
+}

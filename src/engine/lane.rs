@@ -1,0 +1,499 @@
+//! Who drives: one core, many threads.
+//!
+//! Whoever waits, drives. The core sits in a [`Seat`]; the thread that has taken the seat out of the lane's state is the
+//! driver, and works without holding the lock. A caller that must wait takes the seat if it is there, else it sleeps
+//! until its operation ends or it is nudged to take the seat. A driver that leaves nudges the next waiting caller; if
+//! there is none and something is under way, it calls the background thread, else it only counts its turn. The background
+//! thread looks now and then whether callers still take turns; when they do not, it takes the seat and sleeps in the
+//! mesh's poll, without a time-out when nothing is under way. So exactly one thread sleeps in the poll, a loop of
+//! blocking calls never hands over, and an idle process makes no system call. The decisions are `handover`'s, which is
+//! checked by a model; here is what they move.
+//!
+//! Lock order: the lane's state, then a completion's.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::completion::Completion;
+use super::core::{Command, Core, Registration};
+use super::handover::{Ask, Duty, Handover, Heir};
+use super::limits::Limits;
+use super::operation::Operation;
+use super::program::Program;
+use super::waiting::{Next, Pace};
+use crate::config::Wait;
+use crate::error::Error;
+use crate::link::{Mesh, Wake, syscall};
+
+/// The first and the longest time between two looks of the background thread at a lane that callers drive.
+const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
+/// Operations and completions that are there from the start: how many are in use at once, and how many of them come back
+/// late, is a matter of timing.
+const PREPARED: usize = 64;
+
+/// Places that the lists of waiting callers and of commands have from the start.
+const PLACES: usize = 256;
+
+/// Ended completions that are kept to be used again.
+const SPARE_COMPLETIONS: usize = 4096;
+
+/// The core, and the commands that its driver has taken.
+#[derive(Debug)]
+struct Seat {
+    core: Core,
+    commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+struct State {
+    handover: Handover<Box<Seat>, Command, Completion>,
+    #[expect(
+        clippy::vec_box,
+        reason = "operations move as boxes, from a pool into the core and back"
+    )]
+    spare_operations: Vec<Box<Operation>>,
+    spare_completions: VecDeque<Arc<Completion>>,
+}
+
+/// One I/O shard of an endpoint, and its background thread.
+#[derive(Debug)]
+pub struct Lane {
+    state: Mutex<State>,
+    /// Why nothing works any more: a bug, or a poll that the system refused. Set under the lock, once.
+    broken: OnceLock<Error>,
+    /// Where the background thread naps.
+    called: Condvar,
+    waker: Arc<dyn Wake>,
+    wait: Wait,
+    /// This host's ranks have a processor each.
+    fits: bool,
+    limits: Limits,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that made it.
+    generation: u64,
+}
+
+/// How the lane of an endpoint is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Endpoints in all.
+    pub size: usize,
+    /// What a driver does while nothing happens.
+    pub wait: Wait,
+    /// Whether this host's ranks have a processor each.
+    pub fits: bool,
+    /// How much is taken at once.
+    pub limits: Limits,
+}
+
+impl Lane {
+    /// Starts the background thread over a mesh. The root world is known before the first frame is read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Resource`] if the system gives no thread.
+    pub fn start(
+        mesh: Box<dyn Mesh>,
+        settings: &Settings,
+        root: Registration,
+    ) -> Result<Arc<Self>, Error> {
+        let nothing = Arc::new(Program::nothing());
+        let blank = |_| Operation::blank(Arc::clone(&nothing), Arc::clone(&root.members));
+        let mut spare_operations = Vec::with_capacity(PLACES);
+        spare_operations.extend((0..PREPARED).map(blank));
+        let mut spare_completions = VecDeque::with_capacity(PLACES);
+        spare_completions.extend((0..PREPARED).map(|_| Arc::default()));
+        let mut core = Core::new(mesh, settings.size, settings.limits);
+        core.command(Command::Register(root));
+        let waker = core.waker();
+        let seat = Box::new(Seat { core, commands: Vec::with_capacity(PLACES) });
+        let lane = Arc::new(Self {
+            state: Mutex::new(State {
+                handover: Handover::new(seat),
+                spare_operations,
+                spare_completions,
+            }),
+            broken: OnceLock::new(),
+            called: Condvar::new(),
+            waker,
+            wait: settings.wait,
+            fits: settings.fits,
+            limits: settings.limits,
+            thread: Mutex::new(None),
+            generation: syscall::fork::fork_generation(),
+        });
+        let shared = Arc::clone(&lane);
+        let thread = thread::Builder::new()
+            .name("collect".into())
+            .stack_size(512 << 10)
+            .spawn(move || shared.run_background())
+            .map_err(|error| Error::Resource(format!("starting the background thread: {error}")))?;
+        *lane.thread.lock() = Some(thread);
+        Ok(lane)
+    }
+
+    /// Whether this process made it, and is no child made by `fork(2)`: there, no lock of it may be taken (a thread
+    /// that does not exist in the child may hold it), and nothing of it works.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.generation == syscall::fork::fork_generation()
+    }
+
+    /// How much the engine takes at once.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Makes a world known: frames for it may come from now on.
+    pub fn register(&self, world: Registration) {
+        self.post(Command::Register(world));
+    }
+
+    /// Fails a world by its caller's will; its members are told. Waits for nobody.
+    pub fn fail(&self, world: u64, error: Error) {
+        self.post(Command::Fail { world, error });
+    }
+
+    /// Goes from a world.
+    pub fn leave(&self, world: u64) {
+        self.post(Command::Leave { world });
+    }
+
+    /// Makes all links of a world.
+    pub fn connect(&self, world: u64) {
+        self.post(Command::Connect { world });
+    }
+
+    /// Submits an operation. `fill` makes it, in the order in which ranks match, from a used one if there is one; it
+    /// runs under the lane's lock. The operation is on its way when this returns; the caller waits with
+    /// [`Lane::wait`] or calls [`Lane::prod`].
+    pub fn submit(
+        &self,
+        fill: impl FnOnce(Option<Box<Operation>>) -> Box<Operation>,
+    ) -> Arc<Completion> {
+        prepare_thread();
+        let mut state = self.state.lock();
+        let completion = state.completion();
+        if let Some(error) = self.broken.get() {
+            completion.end(Err(error.clone()));
+            return completion;
+        }
+        let spare = state.spare_operations.pop();
+        let mut operation = fill(spare);
+        operation.completion = Some(Arc::clone(&completion));
+        state.handover.push(Command::Submit(operation));
+        completion
+    }
+
+    /// Sees to it that what was submitted is begun, without waiting.
+    pub fn prod(&self) {
+        let mut state = self.state.lock();
+        if self.broken.get().is_some() {
+            return;
+        }
+        if let Some(mut seat) = state.handover.try_take() {
+            drop(state);
+            self.guarded(&mut seat, |lane, seat| {
+                lane.take_commands(seat);
+                seat.core.work();
+                Ok(())
+            });
+            self.leave_seat(seat);
+        } else if state.handover.must_wake() {
+            drop(state);
+            self.waker.wake();
+        }
+    }
+
+    /// How an operation ended, if it has. Never waits.
+    #[must_use]
+    pub fn outcome(&self, completion: &Completion) -> Option<Result<(), Error>> {
+        if !completion.is_ended()
+            && let Some(error) = self.broken.get()
+        {
+            // The driver's panic may have lost the operation, so nobody else ends it.
+            completion.end(Err(error.clone()));
+        }
+        completion.outcome()
+    }
+
+    /// Waits until an operation has ended, at most until `until`. Drives if nobody else does.
+    pub fn wait(&self, completion: &Arc<Completion>, until: Option<Instant>) {
+        while !completion.is_ended() && until.is_none_or(|until| Instant::now() < until) {
+            let Some(mut seat) = self.take_seat(completion, until) else { continue };
+            self.guarded(&mut seat, |lane, seat| {
+                lane.drive(seat, until, &|_| completion.is_ended())
+            });
+            self.leave_seat(seat);
+        }
+    }
+
+    /// Keeps a completion whose request is gone for another operation.
+    pub fn give_back(&self, completion: Arc<Completion>) {
+        let mut state = self.state.lock();
+        if state.spare_completions.len() < SPARE_COMPLETIONS {
+            state.spare_completions.push_back(completion);
+        }
+    }
+
+    /// Closes the endpoint: leaves what is left of its worlds, lets what was sent go out, and waits for the peers' ends
+    /// for a bounded time. Ends the background thread.
+    pub fn close(&self) {
+        let until = Instant::now() + Duration::from_nanos(self.limits.linger_ns);
+        self.state.lock().handover.push(Command::Close);
+        let ticket = Arc::new(Completion::default());
+        while Instant::now() < until && self.broken.get().is_none() {
+            let Some(mut seat) = self.take_seat(&ticket, Some(until)) else { continue };
+            self.guarded(&mut seat, |lane, seat| {
+                lane.drive(seat, Some(until), &|core| core.is_closed())
+            });
+            self.leave_seat(seat);
+            break;
+        }
+        let mut state = self.state.lock();
+        state.handover.stop();
+        self.called.notify_all();
+        drop(state);
+        self.waker.wake();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+            && thread.join().is_err()
+        {
+            log::error!("the background thread of an endpoint has panicked");
+        }
+    }
+
+    /// Hands a command to the core, now if nobody drives.
+    fn post(&self, command: Command) {
+        let mut state = self.state.lock();
+        if self.broken.get().is_some() {
+            return;
+        }
+        state.handover.push(command);
+        drop(state);
+        self.prod();
+    }
+
+    /// Takes the seat, or sleeps until there may be reason to look again.
+    fn take_seat(&self, ticket: &Arc<Completion>, until: Option<Instant>) -> Option<Box<Seat>> {
+        let mut state = self.state.lock();
+        if let Some(error) = self.broken.get() {
+            ticket.end(Err(error.clone()));
+            return None;
+        }
+        if ticket.is_ended() {
+            return None;
+        }
+        let wakes = match state.handover.ask(ticket) {
+            Ask::Drive(seat) => return Some(seat),
+            Ask::Sleep { wakes } => wakes,
+        };
+        drop(state);
+        if wakes {
+            self.waker.wake();
+        }
+        ticket.sleep(until);
+        let mut state = self.state.lock();
+        state.handover.end_wait(ticket);
+        if ticket.is_ended() || until.is_some_and(|until| Instant::now() >= until) {
+            // A nudge that came meanwhile goes to somebody else.
+            self.pass_on(&mut state);
+            return None;
+        }
+        state.handover.try_take()
+    }
+
+    /// Puts the seat back at the end of a turn.
+    fn leave_seat(&self, seat: Box<Seat>) {
+        let mut state = self.state.lock();
+        state.handover.put_back(seat);
+        self.pass_on(&mut state);
+    }
+
+    /// If the seat is free, sees to it that somebody takes it who must.
+    fn pass_on(&self, state: &mut State) {
+        let State { handover, spare_operations, .. } = state;
+        let Some(seat) = handover.free_seat() else { return };
+        seat.core.take_ended(spare_operations);
+        match handover.pass_on(|seat| seat.core.is_busy()) {
+            Heir::Nobody => {}
+            Heir::Waiter(waiter) => waiter.nudge(),
+            Heir::Background => {
+                self.called.notify_one();
+            }
+        }
+    }
+
+    /// Runs a driver's work; a panic in it, or a poll that fails, ends every world of the endpoint.
+    fn guarded(
+        &self,
+        seat: &mut Box<Seat>,
+        work: impl FnOnce(&Self, &mut Seat) -> Result<(), Error>,
+    ) {
+        let result = catch_unwind(AssertUnwindSafe(|| work(self, seat)));
+        let error = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(panic) => Error::Internal(text_of(&*panic)),
+        };
+        log::error!("an endpoint fails: {error}");
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            seat.core.fail_all(&error);
+            seat.core.work();
+        }));
+        let mut state = self.state.lock();
+        state.handover.awake();
+        let mut commands = Vec::new();
+        state.handover.take_commands(&mut commands);
+        for command in commands {
+            if let Command::Submit(operation) = command
+                && let Some(completion) = &operation.completion
+            {
+                completion.end(Err(error.clone()));
+            }
+        }
+        state.handover.waiters().for_each(|waiter| waiter.end(Err(error.clone())));
+        // Only now is a caller's memory out of reach for certain: nobody drives any more.
+        let _ = self.broken.set(error);
+    }
+
+    /// Hands the inbox to the core. Whether there was something in it.
+    fn take_commands(&self, seat: &mut Seat) -> bool {
+        let mut state = self.state.lock();
+        state.handover.take_commands(&mut seat.commands);
+        seat.core.take_ended(&mut state.spare_operations);
+        drop(state);
+        let any = !seat.commands.is_empty();
+        for command in seat.commands.drain(..) {
+            seat.core.command(command);
+        }
+        any
+    }
+
+    /// Drives until `is_done`, or until `until`.
+    fn drive(
+        &self,
+        seat: &mut Seat,
+        until: Option<Instant>,
+        is_done: &dyn Fn(&Core) -> bool,
+    ) -> Result<(), Error> {
+        let mut pace = Pace::new(self.wait, self.fits);
+        loop {
+            self.take_commands(seat);
+            let has_more = seat.core.work();
+            if is_done(&seat.core) || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(());
+            }
+            let came = if has_more || pace.next() == Next::Look {
+                seat.core.poll(Some(Duration::ZERO))?
+            } else {
+                self.sleep(seat, until)?
+            };
+            if came || has_more {
+                pace.restart();
+            }
+        }
+    }
+
+    /// Sleeps in the mesh's poll, unless there are commands (or a driver's reason to leave) already.
+    fn sleep(&self, seat: &mut Seat, until: Option<Instant>) -> Result<bool, Error> {
+        if !self.state.lock().handover.may_sleep() {
+            return Ok(true);
+        }
+        let now = seat.core.now();
+        let due = seat.core.due().map(|due| Duration::from_nanos(due.saturating_sub(now)));
+        let mine = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = match (due, mine) {
+            (Some(due), Some(mine)) => Some(due.min(mine)),
+            (due, mine) => due.or(mine),
+        };
+        let came = seat.core.poll(limit);
+        self.state.lock().handover.awake();
+        came
+    }
+
+    fn run_background(&self) {
+        let blocked = syscall::signals::block_signals();
+        if let Err(error) = &blocked {
+            log::warn!("blocking signals in the background thread: {error}");
+        }
+        let mut look = LOOK.0;
+        let mut state = self.state.lock();
+        loop {
+            match state.handover.look(self.broken.get().is_some()) {
+                Duty::End => return,
+                Duty::Drive(seat) => {
+                    drop(state);
+                    self.take_background_turn(seat);
+                    look = LOOK.0;
+                    state = self.state.lock();
+                }
+                Duty::Nap => {
+                    self.called.wait_for(&mut state, look);
+                    look = (look * 2).min(LOOK.1);
+                }
+            }
+        }
+    }
+
+    /// The background thread drives until a caller wants the seat.
+    fn take_background_turn(&self, mut seat: Box<Seat>) {
+        self.guarded(&mut seat, |lane, seat| {
+            loop {
+                lane.take_commands(seat);
+                let has_more = seat.core.work();
+                if lane.state.lock().handover.must_background_leave() {
+                    return Ok(());
+                }
+                if has_more {
+                    seat.core.poll(Some(Duration::ZERO))?;
+                } else {
+                    lane.sleep(seat, None)?;
+                }
+            }
+        });
+        self.leave_seat(seat);
+    }
+}
+
+impl State {
+    /// A completion as new.
+    fn completion(&mut self) -> Arc<Completion> {
+        for _ in 0..2 {
+            let Some(mut spare) = self.spare_completions.pop_front() else { break };
+            if let Some(completion) = Arc::get_mut(&mut spare) {
+                completion.renew();
+                return spare;
+            }
+            self.spare_completions.push_back(spare);
+        }
+        Arc::default()
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}
+
+/// Lets this thread allocate now what it needs for its first sleep at a lock: the lock library does so then, and when a
+/// thread first finds a lock taken is a matter of timing.
+fn prepare_thread() {
+    thread_local! {
+        static IS_PREPARED: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_PREPARED.replace(true) {
+        Condvar::new().wait_for(&mut Mutex::new(()).lock(), Duration::ZERO);
+    }
+}

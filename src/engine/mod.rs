@@ -1,0 +1,39 @@
+//! Runs plans over a mesh: matching, flow control, deadlines, failure; and who drives.
+//!
+//! `core` is the protocol, a state machine without threads or clock; `lane` decides which thread drives it; `request` is
+//! how a caller waits. What the engine guarantees: ranks match by their order of submission in a world; every operation
+//! ends, with a right result or an error, by its deadline; when it has ended nothing of it touches the caller's memory;
+//! a world is whole or failed; and a steady flow of operations allocates nothing.
+#![forbid(unsafe_code)]
+
+mod buffers;
+mod completion;
+mod core;
+mod describe;
+mod handover;
+mod lane;
+mod limits;
+mod members;
+mod operation;
+mod peer;
+mod program;
+mod reason;
+mod request;
+mod sync;
+mod waiting;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::core::Registration;
+pub use crate::link::frame::{Class, Fingerprint};
+pub use crate::memory::{Region, Source, Target};
+pub use completion::Completion;
+pub use lane::{Lane, Settings};
+pub use limits::Limits;
+pub use members::Members;
+pub use operation::Operation;
+pub use program::Program;
+pub use request::Request;
+pub use world::Health;

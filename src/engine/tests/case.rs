@@ -1,0 +1,323 @@
+//! A random program: worlds, the calls on them, and one thing that goes wrong (or none), all drawn from a seed.
+#![forbid(unsafe_code)]
+
+use crate::datatype::{Datatype, Op};
+use crate::engine::Limits;
+use crate::link::sim::Settings;
+use crate::link::sim::random::Random;
+use crate::plan::{Algorithm, Collective, algorithms};
+
+/// How large a case may be: made smaller to find the smallest that fails.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) ranks: usize,
+    pub(super) calls: usize,
+}
+
+impl Size {
+    pub(super) const FULL: Self = Self { ranks: 8, calls: 14 };
+}
+
+/// A world of the program; world 0 is the root world.
+#[derive(Debug, Clone)]
+pub(super) struct WorldSpec {
+    pub(super) parent: Option<usize>,
+    /// Ranks of the root world, by rank in this one.
+    pub(super) peers: Vec<u32>,
+}
+
+/// An ordered collective of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) world: usize,
+    pub(super) collective: Collective,
+    pub(super) algorithm: Algorithm,
+    pub(super) datatype: Datatype,
+    pub(super) op: Op,
+    pub(super) root: u32,
+    pub(super) count: usize,
+    pub(super) buffers: u16,
+    /// Bit i: rank i of the world works in place.
+    pub(super) in_place: u64,
+    pub(super) timeout_ns: Option<u64>,
+}
+
+/// What goes wrong. Ranks are those of the root world, `after` counts steps of the harness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    /// One or two ranks die.
+    Death {
+        rank: usize,
+        other: usize,
+        after: usize,
+    },
+    Break {
+        a: usize,
+        b: usize,
+        after: usize,
+    },
+    /// One rank calls something else in the place of a call.
+    Mismatch {
+        call: usize,
+        rank: usize,
+        instead: Call,
+    },
+    /// One rank never makes a call, nor those after it.
+    Absent {
+        call: usize,
+        rank: usize,
+    },
+    Abort {
+        world: usize,
+        rank: usize,
+        after: usize,
+    },
+    /// One rank forks with other options.
+    ForkMismatch {
+        world: usize,
+        rank: usize,
+    },
+    /// One rank forks when the others have given up.
+    ForkLate {
+        world: usize,
+        rank: usize,
+    },
+    /// One rank leaves after a call, whether it is complete or not.
+    EarlyLeave {
+        call: usize,
+        rank: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) seed: u64,
+    pub(super) ranks: usize,
+    pub(super) worlds: Vec<WorldSpec>,
+    pub(super) calls: Vec<Call>,
+    pub(super) fault: Fault,
+    pub(super) limits: Limits,
+    pub(super) settings: Settings,
+}
+
+pub(super) const SMALL: Limits = Limits {
+    eager: 64,
+    frame_alone: 128,
+    frame_shared: 64,
+    copied: 16,
+    output: 256,
+    credits: 2048,
+    extend: 64,
+    slice: 256,
+    chore: 96,
+    input: 256,
+    active_operations: 4,
+    early_frames: 100,
+    waiting_after_ns: 20_000_000,
+    linger_ns: 1_000_000_000,
+};
+
+impl Case {
+    pub(super) fn random(seed: u64, size: Size) -> Self {
+        let mut random = Random::new(seed);
+        let ranks = random.pick(&[1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8]).min(size.ranks);
+        let mut limits = SMALL;
+        if random.chance(15) {
+            limits = Limits { waiting_after_ns: 20_000_000, ..Limits::default() };
+        } else {
+            limits.credits = random.pick(&[640, 1024, 2048, 4096]);
+            limits.active_operations = random.pick(&[1, 2, 4, 8, 16]);
+        }
+        let worlds = worlds(&mut random, ranks);
+        let most = 1 + random.below(size.calls);
+        let mut calls: Vec<Call> =
+            (0..most.max(1)).map(|_| call(&mut random, &worlds, &limits)).collect();
+        calls.truncate(size.calls.max(1));
+        let mut settings = Settings::new(random.pick(&[0, 1_000, 100_000, 3_000_000]), 1 << 16);
+        settings.window_bytes = random.pick(&[100, 300, 1_000, 1 << 16]);
+        settings.dial_max_ns = random.pick(&[0, 10_000, 5_000_000]);
+        settings.partial_percent = random.pick(&[0, 5, 30, 60]);
+        settings.block_percent = random.pick(&[0, 5, 20]);
+        let mut case = Self { seed, ranks, worlds, calls, fault: Fault::None, limits, settings };
+        case.fault = fault(&mut random, &case);
+        case.set_timeouts();
+        case
+    }
+
+    /// Only where somebody never calls, so that nobody gives up on those that are merely slow.
+    fn set_timeouts(&mut self) {
+        if let Fault::Absent { call, .. } = self.fault {
+            let world = self.calls[call].world;
+            for call in self.calls.iter_mut().skip(call).filter(|call| call.world == world) {
+                call.timeout_ns = Some(60_000_000_000);
+            }
+        }
+    }
+
+    /// The calls of a world, in order.
+    pub(super) fn calls_of(&self, world: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.calls.len()).filter(move |call| self.calls[*call].world == world)
+    }
+
+    /// The rank in a world of a rank of the root world.
+    pub(super) fn rank_in(&self, world: usize, rank: usize) -> Option<usize> {
+        self.worlds[world].peers.iter().position(|peer| *peer as usize == rank)
+    }
+}
+
+fn worlds(random: &mut Random, ranks: usize) -> Vec<WorldSpec> {
+    let everyone = (0..u32::try_from(ranks).unwrap()).collect();
+    let mut worlds = vec![WorldSpec { parent: None, peers: everyone }];
+    for _ in 0..random.pick(&[0, 0, 1, 1, 2, 3]) {
+        let parent = random.below(worlds.len());
+        let mut peers = worlds[parent].peers.clone();
+        for at in (1..peers.len()).rev() {
+            if random.chance(30) {
+                peers.swap(at, random.below(at + 1));
+            }
+        }
+        if random.chance(50) {
+            peers.truncate(1 + random.below(peers.len()));
+        }
+        worlds.push(WorldSpec { parent: Some(parent), peers });
+    }
+    worlds
+}
+
+fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
+    let world = random.below(worlds.len());
+    let size = worlds[world].peers.len();
+    let collective = random.pick(&[
+        Collective::Allreduce,
+        Collective::Allreduce,
+        Collective::Allreduce,
+        Collective::Broadcast,
+        Collective::Broadcast,
+        Collective::Barrier,
+    ]);
+    let datatype = random.pick(&Datatype::ALL);
+    let op = random.pick(&[Op::Sum, Op::Sum, Op::Avg, Op::Max, Op::Min]);
+    let mut call = Call {
+        world,
+        collective,
+        algorithm: random.pick(algorithms(collective)),
+        datatype,
+        op,
+        root: 0,
+        count: count(random, limits, datatype.bytes(), size),
+        buffers: 1,
+        in_place: random.pick(&[0, u64::MAX, random.clone().next()]),
+        timeout_ns: None,
+    };
+    match collective {
+        Collective::Allreduce => {
+            call.buffers = random.pick(&[1, 1, 1, 2, 3]);
+            if call.buffers > 1 {
+                call.in_place = u64::MAX;
+            }
+        }
+        Collective::Broadcast => {
+            call.root = u32::try_from(random.below(size)).unwrap();
+            call.op = Op::Sum;
+        }
+        Collective::Barrier => {
+            call.count = 1;
+            call.datatype = Datatype::U8;
+            call.op = Op::Bor;
+        }
+    }
+    call
+}
+
+/// Around the limits, where the paths part.
+fn count(random: &mut Random, limits: &Limits, element: usize, size: usize) -> usize {
+    let cut = random.pick(&[limits.eager, limits.frame_alone, limits.slice, limits.copied]);
+    let cut = if cut > 4096 { 4096 } else { cut };
+    let near = (cut / element).saturating_add_signed(random.pick(&[-1, 0, 1]));
+    match random.below(10) {
+        0 => random.below(4),
+        1..=3 => near,
+        4..=5 => near * (1 + random.below(size)),
+        6..=8 => random.below(300),
+        _ => random.below(2_000),
+    }
+}
+
+fn fault(random: &mut Random, case: &Case) -> Fault {
+    let rank = random.below(case.ranks);
+    let most = random.pick(&[20, 200, 1_000, 3_000]);
+    let after = random.below(most);
+    let call = random.below(case.calls.len());
+    let member_of = |world: usize, random: &mut Random| {
+        case.worlds[world].peers[random.below(case.worlds[world].peers.len())] as usize
+    };
+    let chosen = random.below(100);
+    if case.ranks == 1 || chosen < 40 {
+        return Fault::None;
+    }
+    match chosen {
+        40..=54 => {
+            let other = if random.chance(30) { random.below(case.ranks) } else { rank };
+            Fault::Death { rank, other, after }
+        }
+        55..=61 => {
+            let other = (rank + 1 + random.below(case.ranks - 1)) % case.ranks;
+            Fault::Break { a: rank, b: other, after }
+        }
+        62..=75 => {
+            let (rank, instead) =
+                (member_of(case.calls[call].world, random), other(random, case, call));
+            let is_alone = case.worlds[case.calls[call].world].peers.len() == 1;
+            match instead {
+                Some(instead) if !is_alone => Fault::Mismatch { call, rank, instead },
+                _ => Fault::None,
+            }
+        }
+        76..=81 => Fault::Absent { call, rank: member_of(case.calls[call].world, random) },
+        82..=87 => {
+            let world = random.below(case.worlds.len());
+            Fault::Abort { world, rank: member_of(world, random), after }
+        }
+        88..=93 => {
+            let world = random.below(case.worlds.len());
+            let rank = member_of(world, random);
+            match (case.worlds[world].peers.len() > 1 && world > 0, random.chance(50)) {
+                (false, _) => Fault::None,
+                (true, true) => Fault::ForkMismatch { world, rank },
+                (true, false) => Fault::ForkLate { world, rank },
+            }
+        }
+        _ => Fault::EarlyLeave { call, rank: member_of(case.calls[call].world, random) },
+    }
+}
+
+/// A call that does not fit; none if nobody would notice.
+fn other(random: &mut Random, case: &Case, call: usize) -> Option<Call> {
+    let right = case.calls[call];
+    let size = case.worlds[right.world].peers.len();
+    let mut wrong = right;
+    match random.below(6) {
+        0 => wrong.count += 1,
+        1 => wrong.count = wrong.count.saturating_sub(1),
+        2 => wrong.datatype = random.pick(&Datatype::ALL),
+        3 => wrong.root = u32::try_from(random.below(size)).unwrap(),
+        4 => wrong.algorithm = random.pick(algorithms(right.collective)),
+        _ => {
+            let mut worlds = case.worlds.clone();
+            worlds.truncate(right.world + 1);
+            wrong = self::call(random, &worlds, &case.limits);
+            wrong.world = right.world;
+            wrong.root %= u32::try_from(size).unwrap();
+        }
+    }
+    if right.collective == Collective::Barrier && wrong.collective == Collective::Barrier {
+        return None;
+    }
+    if wrong.collective != Collective::Broadcast {
+        wrong.root = 0;
+    }
+    let is_seen =
+        wrong != Call { in_place: wrong.in_place, ..right } && right.count + wrong.count > 0;
+    is_seen.then_some(wrong)
+}

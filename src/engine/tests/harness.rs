@@ -1,0 +1,385 @@
+//! Runs a case: lets ranks take steps in a random order, moves time when nothing can happen, and checks all that is so
+//! between steps and in the end.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::case::{Call, Case, Fault};
+use super::memory::{Memory, expected};
+use super::rank::{Act, Rank, world_id};
+use super::verdict;
+use crate::engine::core::Command;
+use crate::link::sim::Network;
+use crate::link::sim::random::Random;
+
+/// More steps than any case needs: what passes them runs for ever.
+const STEPS_MAX: usize = 400_000;
+
+pub(super) struct Harness<'a> {
+    pub(super) case: &'a Case,
+    pub(super) network: Network,
+    pub(super) ranks: Vec<Rank>,
+    random: Random,
+    steps: usize,
+    /// The fault has been played.
+    is_played: bool,
+    act_percent: u64,
+    stall_percent: u64,
+    is_tracing: bool,
+    /// Buffers stay as they are when their operation ends.
+    pub(super) keeps_contents: bool,
+    /// A peer sends frames at random, so results mean nothing.
+    pub(super) is_confused: bool,
+}
+
+/// Runs a case to its end.
+///
+/// # Panics
+///
+/// If anything is not as it should be.
+pub(super) fn run(case: &Case, is_tracing: bool) {
+    let mut harness = Harness::new(case, is_tracing);
+    harness.go();
+    verdict::of_operations(&harness);
+    harness.audit_credits();
+    harness.close();
+    harness.check_poison();
+}
+
+impl<'a> Harness<'a> {
+    pub(super) fn new(case: &'a Case, is_tracing: bool) -> Self {
+        let mut random = Random::new(case.seed ^ 0x5eed);
+        let mut settings = case.settings;
+        settings.trace = is_tracing;
+        let network = Network::new(case.seed, case.ranks, settings);
+        let mut ranks: Vec<Rank> = (0..case.ranks)
+            .map(|rank| Rank::new(case, rank, &network, random.pick(&[1, 2, 5, 100])))
+            .collect();
+        for rank in &mut ranks {
+            write_script(case, rank, &mut random);
+            if random.chance(10) {
+                rank.core.command(Command::Connect { world: world_id(0) });
+            }
+        }
+        Self {
+            case,
+            network,
+            ranks,
+            act_percent: random.pick(&[3, 20, 100]),
+            stall_percent: random.pick(&[0, 0, 1]),
+            random,
+            steps: 0,
+            is_played: false,
+            is_tracing,
+            keeps_contents: false,
+            is_confused: false,
+        }
+    }
+
+    /// Until nothing can happen any more.
+    pub(super) fn go(&mut self) {
+        while self.once() {
+            assert!(self.steps < STEPS_MAX, "it runs for ever: {}", self.describe());
+        }
+    }
+
+    /// One step of one rank, or of time. False if nothing can happen.
+    pub(super) fn once(&mut self) -> bool {
+        let now = self.network.now();
+        let ready: Vec<usize> = (0..self.ranks.len()).filter(|r| self.is_ready(*r, now)).collect();
+        if ready.is_empty() {
+            let next = self.next_time();
+            next.into_iter().for_each(|next| self.pass_time(next));
+            return next.is_some();
+        }
+        self.steps += 1;
+        self.play_fault();
+        let chosen = ready[self.random.below(ready.len())];
+        self.step(chosen);
+        true
+    }
+
+    fn pass_time(&mut self, next: u64) {
+        // Now and then the clock jumps.
+        let most = self.random.pick(&[40_000_000, 100_000_000_000]);
+        let jump = if self.random.chance(2) { self.random.delay(most) } else { 0 };
+        self.network.advance_to(next + jump);
+    }
+
+    fn is_ready(&self, rank: usize, now: u64) -> bool {
+        let it = &self.ranks[rank];
+        if !it.is_alive || it.is_closed || it.stalled_until > now {
+            return false;
+        }
+        it.is_active
+            || self.network.next_at(rank).is_some_and(|at| at <= now)
+            || it.core.due().is_some_and(|at| at <= now)
+            || self.act_of(rank).is_some()
+    }
+
+    /// When anything will happen, if nothing can now.
+    fn next_time(&self) -> Option<u64> {
+        let of_rank = |it: &Rank| {
+            if !it.is_alive || it.is_closed {
+                return None;
+            }
+            let event = self.network.next_at(it.number);
+            let is_waiting = it.is_active || self.act_of(it.number).is_some();
+            let woken = is_waiting.then_some(it.stalled_until);
+            let next = event.into_iter().chain(it.core.due()).chain(woken).min()?;
+            Some(next.max(it.stalled_until))
+        };
+        self.ranks.iter().filter_map(of_rank).min()
+    }
+
+    /// A world in which a rank can do its next act.
+    fn act_of(&self, rank: usize) -> Option<usize> {
+        let gave_up = match self.case.fault {
+            Fault::ForkLate { world, .. } => self.ranks.iter().all(|it| {
+                it.number == rank
+                    || self.case.rank_in(world, it.number).is_none()
+                    || it.has_left[world]
+            }),
+            _ => true,
+        };
+        let worlds = self.case.worlds.len();
+        let first = self.steps % worlds;
+        let mut all = (0..worlds).map(|at| (first + at) % worlds);
+        all.find(|world| self.ranks[rank].can_act(self.case, *world, gave_up))
+    }
+
+    fn step(&mut self, rank: usize) {
+        if !self.ranks[rank].is_alive {
+            return;
+        }
+        let acts = self.random.chance(self.act_percent) || !self.ranks[rank].is_active;
+        if acts && let Some(world) = self.act_of(rank) {
+            self.ranks[rank].act(self.case, world);
+        }
+        let now = self.network.now();
+        let it = &mut self.ranks[rank];
+        let has_more = it.core.work();
+        let was_due = it.core.due().is_some_and(|at| at <= now);
+        let came = it.core.poll(Some(Duration::ZERO)).expect("a poll that cannot fail");
+        it.is_active = has_more || came || was_due;
+        if self.random.chance(self.stall_percent) {
+            it.stalled_until = now + self.random.delay(10_000_000);
+        }
+        if self.steps.is_multiple_of(8) {
+            it.core.audit();
+        }
+        self.collect(rank);
+    }
+
+    /// Looks at what has ended at a rank.
+    pub(super) fn collect(&mut self, rank: usize) {
+        for index in self.ranks[rank].collect() {
+            self.ranks[rank].is_active = true;
+            let running = &self.ranks[rank].running[index];
+            let (act, is_whole) = (running.act, running.outcome == Some(Ok(())));
+            if self.is_tracing {
+                println!("{:>12} rank {rank}: {act:?} {:?}", self.network.now(), running.outcome);
+            }
+            match act {
+                Act::Fork(child) => {
+                    self.check_everybody_came(act, is_whole && !self.is_confused);
+                    self.ranks[rank].on_fork(child, is_whole);
+                }
+                Act::Call(call) if is_whole && !self.is_confused => {
+                    self.check_result(rank, index, call);
+                }
+                Act::Call(_) | Act::Leave => {}
+            }
+            let running = &mut self.ranks[rank].running[index];
+            for memory in running.inputs.iter_mut().chain(&mut running.outputs) {
+                assert!(memory.is_fenced(), "written beside a buffer of {act:?} at rank {rank}");
+                if !self.keeps_contents {
+                    memory.poison();
+                }
+            }
+        }
+    }
+
+    /// Nobody can be through before everybody has come.
+    fn check_everybody_came(&self, act: Act, is_whole: bool) {
+        let world = match act {
+            Act::Fork(child) => child,
+            Act::Call(call) => self.case.calls[call].world,
+            Act::Leave => return,
+        };
+        for peer in self.case.worlds[world].peers.iter().filter(|_| is_whole) {
+            let has_come = self.ranks[*peer as usize].running.iter().any(|r| r.act == act);
+            assert!(has_come, "{act:?} is complete before rank {peer} has called it");
+        }
+    }
+
+    fn check_result(&self, rank: usize, index: usize, number: usize) {
+        let call: &Call = &self.case.calls[number];
+        if let Fault::Mismatch { call: at, rank: who, .. } = self.case.fault
+            && at == number
+            && (who == rank
+                || self.case.worlds[call.world].peers[call.root as usize] as usize == who)
+        {
+            return;
+        }
+        let size = self.case.worlds[call.world].peers.len();
+        let is_broadcast = call.collective == crate::plan::Collective::Broadcast;
+        self.check_everybody_came(Act::Call(number), !is_broadcast && call.count > 0);
+        let right = expected(self.case.seed, number, call, size);
+        for output in &self.ranks[rank].running[index].outputs {
+            if let Some(at) = (0..right.len()).find(|at| output.content()[*at] != right[*at]) {
+                panic!("rank {rank} call {number} {call:?}: byte {at} of {} is wrong", right.len());
+            }
+        }
+    }
+
+    /// Plays the fault if its time has come.
+    fn play_fault(&mut self) {
+        let is_due = |after: usize| after <= self.steps;
+        if self.is_played {
+            return;
+        }
+        match self.case.fault {
+            Fault::Death { rank, other, after } if is_due(after) => {
+                for rank in [rank, other] {
+                    self.ranks[rank].is_alive = false;
+                    self.network.kill(rank);
+                }
+            }
+            Fault::Break { a, b, after } if is_due(after) => self.network.sever(a, b),
+            Fault::Abort { world, rank, after } if is_due(after) => {
+                let error = crate::error::Error::Aborted("the test aborts".into());
+                let world = world_id(world);
+                self.ranks[rank].core.command(Command::Fail { world, error });
+                self.ranks[rank].is_active = true;
+            }
+            _ => return,
+        }
+        if self.is_tracing {
+            println!("{:>12} {:?}", self.network.now(), self.case.fault);
+        }
+        self.is_played = true;
+    }
+
+    pub(super) fn is_played(&self) -> bool {
+        self.is_played
+    }
+
+    /// With every frame taken, what one side has outstanding is what the other side owes.
+    fn audit_credits(&self) {
+        for rank in &self.ranks {
+            rank.core.audit();
+            if !rank.is_alive {
+                continue;
+            }
+            for (world, spec) in self.case.worlds.iter().enumerate() {
+                for peer in &spec.peers {
+                    let other = &self.ranks[*peer as usize];
+                    let is_cut = matches!(self.case.fault, Fault::Break { a, b, .. }
+                        if [a, b].contains(&rank.number) && [a, b].contains(&other.number));
+                    if !other.is_alive || is_cut || other.number == rank.number {
+                        continue;
+                    }
+                    let mine = rank.core.credits_of(world_id(world), *peer as usize);
+                    let theirs = other.core.credits_of(world_id(world), rank.number);
+                    if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                        assert_eq!(
+                            mine.0, theirs.1,
+                            "credits of world {world}: {} at {peer}",
+                            rank.number
+                        );
+                    }
+                    if let (Some(mine), None, true) = (mine, theirs, other.has_left[world]) {
+                        assert_eq!(mine.0, 0, "credits of world {world} at {peer}, which has left");
+                    }
+                }
+            }
+            assert!(!rank.core.is_busy(), "busy with nothing to do: {}", rank.core.describe());
+        }
+    }
+
+    /// All endpoints close, each when it likes.
+    fn close(&mut self) {
+        let mut order: Vec<usize> = (0..self.ranks.len()).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, self.random.below(at + 1));
+        }
+        for rank in order {
+            if self.ranks[rank].is_alive {
+                self.ranks[rank].script.iter_mut().for_each(std::collections::VecDeque::clear);
+                self.ranks[rank].core.command(Command::Close);
+                self.ranks[rank].is_active = true;
+                if self.random.chance(50) {
+                    self.go();
+                }
+            }
+        }
+        self.go();
+        for rank in self.ranks.iter().filter(|rank| rank.is_alive) {
+            assert!(
+                rank.core.is_closed(),
+                "rank {} does not close: {}",
+                rank.number,
+                rank.core.describe()
+            );
+            rank.core.audit();
+            self.network.finish(rank.number);
+        }
+    }
+
+    /// Whoever has his buffers back has them for good.
+    fn check_poison(&self) {
+        for rank in self.ranks.iter().filter(|rank| rank.is_alive) {
+            for running in &rank.running {
+                let mut all = running.inputs.iter().chain(&running.outputs);
+                assert!(
+                    all.all(Memory::is_poisoned),
+                    "rank {} {:?}: written after its end",
+                    rank.number,
+                    running.act
+                );
+            }
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let of_rank = |it: &Rank| {
+            format!("rank {} script {:?}\n{}", it.number, it.script, it.core.describe())
+        };
+        self.ranks.iter().filter(|it| it.is_alive).map(of_rank).collect()
+    }
+}
+
+/// The calls of each world in order, with forks of children anywhere between them (a fork for which somebody is late
+/// at once, so that the others wait for nobody else).
+fn write_script(case: &Case, rank: &mut Rank, random: &mut Random) {
+    for world in 0..case.worlds.len() {
+        if case.rank_in(world, rank.number).is_none() {
+            continue;
+        }
+        let mut acts: Vec<Act> = Vec::new();
+        for call in case.calls_of(world) {
+            match case.fault {
+                Fault::Absent { call: at, rank: who } if at == call && who == rank.number => break,
+                Fault::EarlyLeave { call: at, rank: who } if at == call && who == rank.number => {
+                    acts.extend([Act::Call(call), Act::Leave]);
+                    break;
+                }
+                _ => acts.push(Act::Call(call)),
+            }
+        }
+        for child in 0..case.worlds.len() {
+            if case.worlds[child].parent == Some(world)
+                && case.rank_in(child, rank.number).is_some()
+            {
+                let is_late = matches!(case.fault, Fault::ForkLate { world, .. } if world == child);
+                let at = if is_late { 0 } else { random.below(acts.len() + 1) };
+                acts.insert(at, Act::Fork(child));
+            }
+        }
+        if case.fault == Fault::None && world > 0 && case.seed.is_multiple_of(2) {
+            acts.push(Act::Leave);
+        }
+        rank.script[world] = acts.into();
+    }
+}

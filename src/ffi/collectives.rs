@@ -1,0 +1,341 @@
+//! The collectives.
+
+use std::array;
+use std::ffi::c_void;
+use std::slice;
+use std::sync::Arc;
+
+use super::guard::{Outcome, guard_world};
+use super::pointer::{self, Out, bytes_of, number};
+use super::request::collect_request;
+use super::status::{COLLECT_OK, collect_status};
+use super::types::{collect_call_options, collect_datatype, collect_op};
+use super::world::collect_world;
+use crate::error::Error;
+use crate::{Call, CallOptions, Datatype, Op, Source, Target};
+
+/// Reduces `count` elements of every rank's `send` into every rank's `recv`.
+///
+/// Every rank calls it with the same count, type and operation, and all get the same bits. `send == recv`
+/// works in place; else the two must not overlap. Any number of operations may be under way.
+///
+/// With `request` NULL the call returns when the operation has ended. Else it returns at once, and both
+/// buffers are lent until the operation has ended, which `collect_request_wait` tells:
+///
+/// ```c
+/// collect_request *request = NULL;
+/// status = collect_allreduce(world, x, x, 1000, COLLECT_F32, COLLECT_SUM, NULL, &request);
+/// if (status == COLLECT_OK) {
+///   compute_something_else();
+///   status = collect_request_wait(request, -1);
+///   collect_request_free(request);
+/// }
+/// ```
+///
+/// Errors; with a request, those of the world may also come from it:
+///
+/// - `COLLECT_ERR_INVALID_ARGUMENT`, `COLLECT_ERR_UNSUPPORTED`: nothing happened; the world is whole.
+/// - `COLLECT_ERR_TIMED_OUT`: the operation took too long; the text names the ranks that were waited for.
+/// - `COLLECT_ERR_MISMATCH`: another rank called something else; the text has both sides.
+/// - `COLLECT_ERR_PEER_LOST`, `COLLECT_ERR_ABORTED`: a rank is gone, or has aborted the world.
+///
+/// After the latter three kinds the world has failed, and what `recv` holds is unspecified.
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+/// - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_allreduce(
+    world: *mut collect_world,
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    r#type: collect_datatype,
+    op: collect_op,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
+        let bytes = bytes_of(count, datatype.bytes())?;
+        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
+        let recv = pointer::buffer(recv, bytes, "recv")?;
+        // SAFETY: readable for as many bytes while it is lent (contract above).
+        let source = unsafe { Source::from_raw(send, bytes) };
+        // SAFETY: writable for as many bytes while it is lent (contract above).
+        let target = unsafe { Target::from_raw(recv, bytes) };
+        perform(world, &Call::Allreduce { source, target, datatype, op }, &options, request)
+    })
+}
+
+/// Reduces all buffers of all ranks: every buffer of every rank ends with the result.
+///
+/// A rank has `buffers_count` buffers of `count` elements each (one per device or model replica, say): at
+/// least 1 and at most 1024, as many on every rank, none overlapping another. `COLLECT_AVG` divides by the
+/// number of buffers of all ranks together.
+///
+/// Otherwise as `collect_allreduce`. The list itself is read before the call returns, the buffers are lent.
+///
+/// Errors: as `collect_allreduce`.
+///
+/// ```c
+/// void *gradients[2] = {of_device_0, of_device_1};
+/// status = collect_allreduce_multi(world, gradients, 2, 1000, COLLECT_F32, COLLECT_AVG, NULL, NULL);
+/// ```
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `buffers`: `buffers_count` pointers, each writable for `count` elements while it is lent; NULL is an
+///   error, in the list unless `count` is 0.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_allreduce_multi(
+    world: *mut collect_world,
+    buffers: *const *mut c_void,
+    buffers_count: usize,
+    count: usize,
+    r#type: collect_datatype,
+    op: collect_op,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
+        let bytes = bytes_of(count, datatype.bytes())?;
+        // SAFETY: as many pointers (contract above).
+        let buffers = unsafe { list(buffers, buffers_count, bytes) }?;
+        // SAFETY: each writable for as many bytes while it is lent (contract above).
+        let target = |start: *mut c_void| unsafe { Target::from_raw(start.cast(), bytes) };
+        with_targets(buffers, target, |buffers| {
+            perform(world, &Call::AllreduceMulti { buffers, datatype, op }, &options, request)
+        })
+    })
+}
+
+/// Copies `count` elements of the `buffer` of rank `root` into the `buffer` of every other rank.
+///
+/// Every rank calls it with the same count, type and root. With `request` NULL the call returns when this
+/// rank's part has ended, which on the root may be before other ranks have come. Else it returns at once,
+/// and the buffer is lent until the operation has ended.
+///
+/// Errors: as `collect_allreduce`, and
+///
+/// - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+///
+/// ```c
+/// status = collect_broadcast(world, weights, weights_count, COLLECT_F32, 0, NULL, NULL);
+/// ```
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `buffer`: readable on the root, writable elsewhere, for `count` elements while it is lent; NULL is an
+///   error unless `count` is 0.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_broadcast(
+    world: *mut collect_world,
+    buffer: *mut c_void,
+    count: usize,
+    r#type: collect_datatype,
+    root: i32,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        let (datatype, root) = (Datatype::try_from(r#type)?, number(root, "root")?);
+        let bytes = bytes_of(count, datatype.bytes())?;
+        let buffer = pointer::buffer(buffer, bytes, "buffer")?;
+        // SAFETY: writable for as many bytes while it is lent (contract above).
+        let buffer = unsafe { Target::from_raw(buffer, bytes) };
+        perform(world, &Call::Broadcast { buffer, datatype, root }, &options, request)
+    })
+}
+
+/// Ends when every rank of the world has called it.
+///
+/// With `request` NULL the call returns then; else it returns at once, and the request ends then.
+///
+/// Errors: as `collect_allreduce`.
+///
+/// ```c
+/// status = collect_barrier(world, NULL, NULL);
+/// ```
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_barrier(
+    world: *mut collect_world,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        perform(world, &Call::Barrier, &options, request)
+    })
+}
+
+/// Makes a call, and waits for its end unless there is a request to fill. The caller has lent the buffers until then.
+fn perform(
+    world: &Arc<collect_world>,
+    call: &Call<'static>,
+    options: &CallOptions,
+    request: Option<Out<*mut collect_request>>,
+) -> Outcome {
+    match request {
+        None => world.world.run(call, options)?,
+        Some(request) => {
+            let started = world.world.start(call, options)?;
+            request.set(collect_request::give(world, started));
+        }
+    }
+    Ok(COLLECT_OK)
+}
+
+/// What `collective` accepts, checked before the list is read.
+const BUFFERS_MAX: usize = 1024;
+/// So many need no memory from the heap.
+const BUFFERS_FEW: usize = 64;
+
+/// The buffers of a multi-buffer call, each of `bytes` bytes.
+///
+/// # Safety
+///
+/// `start` is NULL, or `count` pointers are readable.
+unsafe fn list<'a>(
+    start: *const *mut c_void,
+    count: usize,
+    bytes: usize,
+) -> Result<&'a [*mut c_void], Error> {
+    if !(1..=BUFFERS_MAX).contains(&count) {
+        let text = format!("buffers_count is {count}; it must be from 1 to {BUFFERS_MAX}");
+        return Err(Error::InvalidArgument(text));
+    }
+    // SAFETY: NULL or as many (contract above).
+    let buffers = unsafe { pointer::elements(start, count, "buffers") }?;
+    for buffer in buffers {
+        pointer::buffer(*buffer, bytes, "a buffer")?;
+    }
+    Ok(buffers)
+}
+
+/// Lends the targets of `buffers` to `body`.
+fn with_targets(
+    buffers: &[*mut c_void],
+    target: impl Fn(*mut c_void) -> Target<'static>,
+    body: impl FnOnce(&'static mut [Target<'static>]) -> Outcome,
+) -> Outcome {
+    let mut few: [Target<'static>; BUFFERS_FEW];
+    let mut many: Vec<Target<'static>>;
+    let targets: &mut [Target<'static>] = if buffers.len() <= BUFFERS_FEW {
+        few = array::from_fn(|at| target(buffers.get(at).copied().unwrap_or_default()));
+        &mut few[..buffers.len()]
+    } else {
+        many = buffers.iter().map(|buffer| target(*buffer)).collect();
+        &mut many
+    };
+    // SAFETY: `body` makes a call of it, and a call's list (not its buffers) is used only until the call is made, which
+    // is before `body` returns.
+    body(unsafe { slice::from_raw_parts_mut(targets.as_mut_ptr(), targets.len()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+    use crate::ffi::status::COLLECT_ERR_INVALID_ARGUMENT;
+    use crate::ffi::types::{COLLECT_F32, COLLECT_SUM};
+
+    #[test]
+    fn null_worlds_are_refused() {
+        let (world, no_options, no_request) = (ptr::null_mut(), ptr::null(), ptr::null_mut());
+        let (from, to) = (ptr::null(), ptr::null_mut());
+        // SAFETY: NULL is an error.
+        let allreduce = unsafe {
+            collect_allreduce(world, from, to, 0, COLLECT_F32, COLLECT_SUM, no_options, no_request)
+        };
+        // SAFETY: NULL is an error.
+        let multi = unsafe {
+            let list = ptr::null();
+            let (f32, sum) = (COLLECT_F32, COLLECT_SUM);
+            collect_allreduce_multi(world, list, 0, 0, f32, sum, no_options, no_request)
+        };
+        // SAFETY: NULL is an error.
+        let broadcast =
+            unsafe { collect_broadcast(world, to, 0, COLLECT_F32, 0, no_options, no_request) };
+        // SAFETY: NULL is an error.
+        let barrier = unsafe { collect_barrier(world, no_options, no_request) };
+        assert_eq!([allreduce, multi, broadcast, barrier], [COLLECT_ERR_INVALID_ARGUMENT; 4]);
+    }
+
+    #[test]
+    fn lists_of_buffers_are_checked() {
+        let mut byte = 0u8;
+        let full: [*mut c_void; 2] = [(&raw mut byte).cast(); 2];
+        let holed = [full[0], ptr::null_mut()];
+        // SAFETY: as long as they say, or refused unread.
+        let read = |start, count, bytes| unsafe { list(start, count, bytes) }.is_ok();
+        assert!(read(full.as_ptr(), 2, 1));
+        assert!(read(holed.as_ptr(), 2, 0));
+        assert!(!read(holed.as_ptr(), 2, 1));
+        assert!(!read(ptr::null(), 1, 0));
+        assert!(!read(full.as_ptr(), 0, 1));
+        assert!(!read(full.as_ptr(), usize::MAX, 1));
+    }
+
+    #[test]
+    fn few_and_many_buffers_become_targets() {
+        let mut bytes = [0u8; BUFFERS_FEW + 1];
+        let starts: Vec<*mut c_void> =
+            bytes.iter_mut().map(|byte| ptr::from_mut(byte).cast()).collect();
+        for count in [1, BUFFERS_FEW, BUFFERS_FEW + 1] {
+            // SAFETY: never read.
+            let target = |start: *mut c_void| unsafe { Target::from_raw(start.cast(), 1) };
+            let outcome = with_targets(&starts[..count], target, |targets| {
+                let regions = targets.iter().map(|target| target.region().start().cast());
+                assert!(regions.eq(starts[..count].iter().copied()));
+                Ok(COLLECT_OK)
+            });
+            assert_eq!(outcome, Ok(COLLECT_OK));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The boundary: no panic passes it, and every error becomes a status with a text.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::pointer::is_null;
+use super::status::{collect_status, record};
+use super::world::collect_world;
+use crate::error::Error;
+
+/// What the body of an entry point ends with.
+pub(super) type Outcome = Result<collect_status, Error>;
+
+/// Runs the body of an entry point that belongs to no world.
+pub(super) fn guard(body: impl FnOnce() -> Outcome) -> collect_status {
+    report(contain(body))
+}
+
+/// Runs the body of an entry point of `world`. A panic fails the world, lest its peers wait for ever.
+pub(super) fn guard_world(
+    world: Option<Arc<collect_world>>,
+    body: impl FnOnce(&Arc<collect_world>) -> Outcome,
+) -> collect_status {
+    let Some(world) = world else {
+        return report(Err(is_null("world")));
+    };
+    let outcome = contain(|| body(&world));
+    if let Err(Error::Internal(text)) = &outcome {
+        let _ = contain(|| Err(world.fail(text)));
+    }
+    report(outcome)
+}
+
+fn contain(body: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(Error::Internal(text_of(&*panic).to_owned())))
+}
+
+fn report(outcome: Outcome) -> collect_status {
+    outcome.unwrap_or_else(|error| record(&error))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::panic_any;
+
+    use super::*;
+    use crate::ffi::status::{COLLECT_ERR_INTERNAL, COLLECT_ERR_INVALID_ARGUMENT, COLLECT_OK};
+
+    #[test]
+    fn a_panic_becomes_a_status() {
+        assert_eq!(guard(|| panic!("planted")), COLLECT_ERR_INTERNAL);
+        let number = 7;
+        assert_eq!(guard(|| panic!("planted {number}")), COLLECT_ERR_INTERNAL);
+        assert_eq!(guard(|| panic_any(number)), COLLECT_ERR_INTERNAL);
+        assert_eq!(guard(|| Ok(COLLECT_OK)), COLLECT_OK);
+    }
+
+    #[test]
+    fn a_panic_keeps_its_text() {
+        let outcome = contain(|| panic!("planted {}", 7));
+        assert_eq!(outcome, Err(Error::Internal("planted 7".into())));
+    }
+
+    #[test]
+    fn a_null_world_is_the_callers_mistake() {
+        let status = guard_world(None, |_| panic!("not reached"));
+        assert_eq!(status, COLLECT_ERR_INVALID_ARGUMENT);
+    }
+}

@@ -1,0 +1,441 @@
+// Every mistake that a caller can make gets an error and nothing else, and what is right is served: in a world of one
+// rank, over a store in memory.
+//
+// arguments [FILE]: FILE is a regular file, by default this program; a store below it cannot be written.
+#define _POSIX_C_SOURCE 200112L
+#include <collect/collect.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      printf("%s:%d: %s\nlast error: %s\n", __FILE__, __LINE__, #condition,                        \
+             collect_last_error_message());                                                        \
+      return 1;                                                                                    \
+    }                                                                                              \
+  } while (0)
+
+#define FINE(call) CHECK((call) == COLLECT_OK)
+#define REFUSED(call) CHECK((call) == COLLECT_ERR_INVALID_ARGUMENT)
+#define LAST_TEXT_HAS(text) CHECK(strstr(collect_last_error_message(), (text)) != NULL)
+
+// Options as a later version of the library may have them.
+typedef struct {
+  collect_call_options now;
+  uint64_t later;
+} newer_call_options;
+
+static collect_call_options call_options(size_t struct_size) {
+  collect_call_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = struct_size;
+  return options;
+}
+
+static int before_the_first_failure(void) {
+  int32_t rank = 7;
+  CHECK(collect_version_number() == COLLECT_VERSION_NUMBER);
+  CHECK(strcmp(collect_last_error_message(), "") == 0);
+  FINE(collect_last_error_rank(&rank));
+  CHECK(rank == -1);
+  REFUSED(collect_last_error_rank(NULL));
+  LAST_TEXT_HAS("rank must not be NULL");
+  return 0;
+}
+
+static int statuses(void) {
+  CHECK(strcmp(collect_status_name(COLLECT_OK), "COLLECT_OK") == 0);
+  CHECK(strcmp(collect_status_name(COLLECT_ERR_PEER_LOST), "COLLECT_ERR_PEER_LOST") == 0);
+  CHECK(strcmp(collect_status_name(12345), "unknown collect_status") == 0);
+  CHECK(collect_status_group(COLLECT_IN_PROGRESS) == COLLECT_GROUP_NONE);
+  CHECK(collect_status_group(COLLECT_ERR_FORKED) == COLLECT_GROUP_CALLER);
+  CHECK(collect_status_group(COLLECT_ERR_STORE) == COLLECT_GROUP_CALL);
+  CHECK(collect_status_group(COLLECT_ERR_ABORTED) == COLLECT_GROUP_WORLD);
+  return 0;
+}
+
+static int types(void) {
+  size_t bytes = 77;
+  FINE(collect_datatype_size(COLLECT_F16, &bytes));
+  CHECK(bytes == 2);
+  REFUSED(collect_datatype_size(0, &bytes));
+  REFUSED(collect_datatype_size(13, &bytes));
+  REFUSED(collect_datatype_size(COLLECT_F16, NULL));
+  CHECK(bytes == 2);
+  return 0;
+}
+
+// A port at which nobody listens, as long as `*descriptor` is open; 0 if there is none.
+static unsigned silent_port(int *descriptor) {
+  struct sockaddr_in address;
+  socklen_t length = sizeof address;
+  memset(&address, 0, sizeof address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  *descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(*descriptor, (struct sockaddr *)&address, length) != 0) return 0;
+  if (getsockname(*descriptor, (struct sockaddr *)&address, &length) != 0) return 0;
+  return ntohs(address.sin_port);
+}
+
+static int stores_that_cannot_be_used(const char *file) {
+  const int64_t short_ns = 200000000;
+  char url[4200];
+  int descriptor = -1;
+  collect_store *store = NULL;
+  REFUSED(collect_store_open("file:/tmp", 0, NULL));
+  REFUSED(collect_store_open("", 0, &store));
+  REFUSED(collect_store_open("carrier-pigeon://coop", 0, &store));
+  REFUSED(collect_store_open("file:\xff", 0, &store));
+
+  snprintf(url, sizeof url, "file:%s/below", file);
+  const collect_status unwritable = collect_store_open(url, 0, &store);
+  CHECK(collect_status_group(unwritable) == COLLECT_GROUP_CALL);
+  LAST_TEXT_HAS("below");
+
+  const unsigned port = silent_port(&descriptor);
+  CHECK(port != 0);
+  snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
+  const collect_status unanswered = collect_store_open(url, short_ns, &store);
+  CHECK(unanswered == COLLECT_ERR_STORE || unanswered == COLLECT_ERR_TIMED_OUT);
+  LAST_TEXT_HAS(url + strlen("tcp://"));
+  close(descriptor);
+
+  CHECK(store == NULL);
+  collect_store_destroy(NULL);
+  return 0;
+}
+
+static int store(collect_store *store) {
+  char buffer[8] = "untouch";
+  size_t bytes = 77;
+  uint64_t count = 77;
+  REFUSED(collect_store_create_hash(NULL));
+  REFUSED(collect_store_set(NULL, "key", "value", 5, 0));
+  REFUSED(collect_store_set(store, NULL, "value", 5, 0));
+  REFUSED(collect_store_set(store, "", "value", 5, 0));
+  REFUSED(collect_store_set(store, "key", NULL, 5, 0));
+  REFUSED(collect_store_set(store, "key", "value", (size_t)-1, 0));
+  FINE(collect_store_set(store, "key", "value", 5, 0));
+
+  REFUSED(collect_store_get(NULL, "key", 0, buffer, 8, &bytes));
+  REFUSED(collect_store_get(store, NULL, 0, buffer, 8, &bytes));
+  REFUSED(collect_store_get(store, "key", 0, NULL, 8, &bytes));
+  REFUSED(collect_store_get(store, "key", 0, buffer, 8, NULL));
+  REFUSED(collect_store_get(store, "key", 0, buffer, 4, &bytes));
+  LAST_TEXT_HAS("5 bytes");
+  CHECK(collect_store_get(store, "absent", 1000000, buffer, 8, &bytes) == COLLECT_ERR_TIMED_OUT);
+  LAST_TEXT_HAS("absent");
+  CHECK(bytes == 77 && strcmp(buffer, "untouch") == 0);
+  FINE(collect_store_get(store, "key", 0, buffer, 8, &bytes));
+  CHECK(bytes == 5 && memcmp(buffer, "valuech", 8) == 0);
+
+  FINE(collect_store_set(store, "empty", NULL, 0, -1));
+  FINE(collect_store_get(store, "empty", -1, NULL, 0, &bytes));
+  CHECK(bytes == 0);
+
+  REFUSED(collect_store_operations(NULL, &count));
+  REFUSED(collect_store_operations(store, NULL));
+  REFUSED(collect_store_bytes_read(NULL, &count));
+  REFUSED(collect_store_bytes_read(store, NULL));
+  CHECK(count == 77);
+  FINE(collect_store_operations(store, &count));
+  CHECK(count >= 5);
+  FINE(collect_store_bytes_read(store, &count));
+  CHECK(count >= 5);
+  return 0;
+}
+
+static int32_t refuse(void *user, const void *mine, size_t bytes, void *all) {
+  (void)mine;
+  (void)all;
+  *(size_t *)user = bytes;
+  return 3;
+}
+
+static int creations_that_are_refused(collect_store *store) {
+  collect_world *world = NULL;
+  collect_world_options options;
+  size_t bytes = 0;
+  memset(&options, 0, sizeof options);
+  REFUSED(collect_world_create(NULL, 0, 1, NULL, &world));
+  REFUSED(collect_world_create(store, 0, 1, NULL, NULL));
+  REFUSED(collect_world_create(store, 0, 1, &options, &world)); // struct_size was not set
+  options.struct_size = sizeof options;
+  REFUSED(collect_world_create(store, -1, 1, &options, &world));
+  REFUSED(collect_world_create(store, 0, -1, &options, &world));
+  REFUSED(collect_world_create(store, 0, 0, &options, &world));
+  REFUSED(collect_world_create(store, 1, 1, &options, &world));
+  options.wait = 3;
+  REFUSED(collect_world_create(store, 0, 1, &options, &world));
+  LAST_TEXT_HAS("3 is no collect_wait");
+  options.wait = COLLECT_WAIT_BLOCK;
+  options.connect = -1;
+  REFUSED(collect_world_create(store, 0, 1, &options, &world));
+  options.connect = COLLECT_CONNECT_EAGER;
+  options.name = "\xff";
+  REFUSED(collect_world_create(store, 0, 1, &options, &world));
+
+  REFUSED(collect_world_create_from_env(NULL, NULL));
+  REFUSED(collect_world_create_with_exchange(NULL, NULL, 0, 1, NULL, &world));
+  REFUSED(collect_world_create_with_exchange(refuse, &bytes, 0, 1, NULL, NULL));
+  REFUSED(collect_world_create_with_exchange(refuse, &bytes, 2, 2, NULL, &world));
+  CHECK(bytes == 0);
+  CHECK(collect_world_create_with_exchange(refuse, &bytes, 0, 2, NULL, &world) ==
+        COLLECT_ERR_STORE);
+  LAST_TEXT_HAS("returned 3");
+  CHECK(bytes == 1024);
+  CHECK(world == NULL);
+  return 0;
+}
+
+static int accessors(collect_world *world) {
+  int32_t value = 77;
+  const char *name = NULL;
+  REFUSED(collect_world_rank(NULL, &value));
+  REFUSED(collect_world_rank(world, NULL));
+  REFUSED(collect_world_size(NULL, &value));
+  REFUSED(collect_world_size(world, NULL));
+  REFUSED(collect_world_local_rank(NULL, &value));
+  REFUSED(collect_world_local_rank(world, NULL));
+  REFUSED(collect_world_local_size(NULL, &value));
+  REFUSED(collect_world_local_size(world, NULL));
+  REFUSED(collect_world_host_index(NULL, &value));
+  REFUSED(collect_world_host_index(world, NULL));
+  REFUSED(collect_world_name(NULL, &name));
+  REFUSED(collect_world_name(world, NULL));
+  REFUSED(collect_world_failure(NULL));
+  CHECK(value == 77 && name == NULL);
+
+  FINE(collect_world_rank(world, &value));
+  CHECK(value == 0);
+  FINE(collect_world_size(world, &value));
+  CHECK(value == 1);
+  FINE(collect_world_local_rank(world, &value));
+  CHECK(value == 0);
+  FINE(collect_world_local_size(world, &value));
+  CHECK(value == 1);
+  FINE(collect_world_host_index(world, &value));
+  CHECK(value == 0);
+  FINE(collect_world_name(world, &name));
+  CHECK(strcmp(name, "solo") == 0);
+  FINE(collect_world_failure(world));
+  return 0;
+}
+
+static int allreduces(collect_world *world) {
+  const float send[2] = {1.0F, 2.0F};
+  float recv[2] = {0.0F, 0.0F};
+  const size_t too_many = (size_t)-1 / 8 + 1;
+  REFUSED(collect_allreduce(NULL, send, recv, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  LAST_TEXT_HAS("world must not be NULL");
+  REFUSED(collect_allreduce(world, NULL, recv, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, NULL, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, 2, 0, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, 2, 77, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, 2, COLLECT_F32, 0, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, 2, COLLECT_F32, 9, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, 2, COLLECT_F32, COLLECT_BXOR, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, (size_t)-1, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, send, recv, too_many, COLLECT_F64, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce(world, recv, recv + 1, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  CHECK(recv[0] == 0.0F && recv[1] == 0.0F);
+  FINE(collect_world_failure(world));
+
+  FINE(collect_allreduce(world, NULL, NULL, 0, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  FINE(collect_allreduce(world, send, recv, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL));
+  CHECK(recv[0] == 1.0F && recv[1] == 2.0F);
+  FINE(collect_allreduce(world, recv, recv, 2, COLLECT_F32, COLLECT_AVG, NULL, NULL));
+  CHECK(recv[0] == 1.0F && recv[1] == 2.0F);
+  return 0;
+}
+
+static int allreduces_of_several_buffers(collect_world *world) {
+  int32_t values[3] = {1, 2, 3};
+  int32_t many_values[70];
+  void *buffers[3] = {&values[0], &values[1], &values[2]};
+  void *holed[2] = {&values[0], NULL};
+  void *same[2] = {&values[0], &values[0]};
+  void *many[70];
+  for (int32_t i = 0; i < 70; i++) {
+    many_values[i] = i;
+    many[i] = &many_values[i];
+  }
+  REFUSED(collect_allreduce_multi(NULL, buffers, 3, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, NULL, 3, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, buffers, 0, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, buffers, 1025, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(
+      collect_allreduce_multi(world, buffers, (size_t)-1, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(
+      collect_allreduce_multi(world, buffers, 3, (size_t)-1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, holed, 2, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, same, 2, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, buffers, 3, 1, 77, COLLECT_SUM, NULL, NULL));
+  REFUSED(collect_allreduce_multi(world, buffers, 3, 1, COLLECT_I32, 77, NULL, NULL));
+  CHECK(values[0] == 1 && values[1] == 2 && values[2] == 3);
+
+  FINE(collect_allreduce_multi(world, holed, 2, 0, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  FINE(collect_allreduce_multi(world, buffers, 3, 1, COLLECT_I32, COLLECT_SUM, NULL, NULL));
+  CHECK(values[0] == 6 && values[1] == 6 && values[2] == 6);
+  FINE(collect_allreduce_multi(world, many, 70, 1, COLLECT_I32, COLLECT_MAX, NULL, NULL));
+  CHECK(many_values[0] == 69 && many_values[69] == 69);
+  return 0;
+}
+
+static int broadcasts_and_barriers(collect_world *world) {
+  double value = 4.0;
+  REFUSED(collect_broadcast(NULL, &value, 1, COLLECT_F64, 0, NULL, NULL));
+  REFUSED(collect_broadcast(world, NULL, 1, COLLECT_F64, 0, NULL, NULL));
+  REFUSED(collect_broadcast(world, &value, 1, 77, 0, NULL, NULL));
+  REFUSED(collect_broadcast(world, &value, 1, COLLECT_F64, 1, NULL, NULL));
+  REFUSED(collect_broadcast(world, &value, 1, COLLECT_F64, -1, NULL, NULL));
+  REFUSED(collect_broadcast(world, &value, (size_t)-1, COLLECT_F64, 0, NULL, NULL));
+  REFUSED(collect_barrier(NULL, NULL, NULL));
+  FINE(collect_broadcast(world, NULL, 0, COLLECT_F64, 0, NULL, NULL));
+  FINE(collect_broadcast(world, &value, 1, COLLECT_F64, 0, NULL, NULL));
+  CHECK(value == 4.0);
+  FINE(collect_barrier(world, NULL, NULL));
+  return 0;
+}
+
+static int options_of_any_age(collect_world *world) {
+  newer_call_options newer;
+  collect_call_options options = call_options(0);
+  REFUSED(collect_barrier(world, &options, NULL));
+  options = call_options(4097);
+  REFUSED(collect_barrier(world, &options, NULL));
+  options = call_options(sizeof options);
+  FINE(collect_barrier(world, &options, NULL));
+  options.algorithm = 6;
+  REFUSED(collect_barrier(world, &options, NULL));
+  options.algorithm = COLLECT_ALGORITHM_RING; // of allreduce
+  REFUSED(collect_barrier(world, &options, NULL));
+  options.algorithm = COLLECT_ALGORITHM_DISSEMINATION;
+  options.timeout_ns = -1;
+  FINE(collect_barrier(world, &options, NULL));
+  options.reserved = 1;
+  CHECK(collect_barrier(world, &options, NULL) == COLLECT_ERR_UNSUPPORTED);
+  options.struct_size = sizeof(size_t); // an older caller: the rest is not there
+  FINE(collect_barrier(world, &options, NULL));
+
+  memset(&newer, 0, sizeof newer);
+  newer.now.struct_size = sizeof newer;
+  FINE(collect_barrier(world, &newer.now, NULL));
+  newer.later = 1;
+  CHECK(collect_barrier(world, &newer.now, NULL) == COLLECT_ERR_UNSUPPORTED);
+  newer.now.struct_size = sizeof newer.now;
+  FINE(collect_barrier(world, &newer.now, NULL));
+  return 0;
+}
+
+static int requests(collect_world *world) {
+  float value = 5.0F;
+  collect_request *request = NULL;
+  REFUSED(collect_request_test(NULL));
+  REFUSED(collect_request_wait(NULL, 0));
+  collect_request_free(NULL);
+  REFUSED(collect_allreduce(world, &value, &value, 1, 77, COLLECT_SUM, NULL, &request));
+  CHECK(request == NULL);
+
+  for (int round = 0; round < 1000; round++) {
+    FINE(collect_allreduce(world, &value, &value, 1, COLLECT_F32, COLLECT_SUM, NULL, &request));
+    CHECK(collect_request_test(request) >= 0);
+    CHECK(collect_request_wait(request, 0) >= 0);
+    FINE(collect_request_wait(request, -1));
+    FINE(collect_request_wait(request, 0));
+    FINE(collect_request_test(request));
+    collect_request_free(request);
+  }
+  CHECK(value == 5.0F);
+
+  FINE(collect_barrier(world, NULL, &request));
+  collect_request_free(request); // perhaps in flight
+  FINE(collect_broadcast(world, &value, 1, COLLECT_F32, 0, NULL, &request));
+  FINE(collect_request_wait(request, INT64_MAX));
+  collect_request_free(request);
+  return 0;
+}
+
+static int forks(collect_world *parent) {
+  const int32_t twice[2] = {0, 0};
+  const int32_t self[1] = {0};
+  const char *name = NULL;
+  collect_world *world = NULL;
+  collect_fork_options options;
+  memset(&options, 0, sizeof options);
+  REFUSED(collect_world_fork(NULL, NULL, &world));
+  REFUSED(collect_world_fork(parent, NULL, NULL));
+  REFUSED(collect_world_fork(parent, &options, &world));
+  options.struct_size = sizeof options;
+  options.members_count = 1;
+  REFUSED(collect_world_fork(parent, &options, &world));
+  LAST_TEXT_HAS("members must not be NULL");
+  options.members = twice;
+  options.members_count = 2;
+  REFUSED(collect_world_fork(parent, &options, &world));
+  options.members_count = 0;
+  REFUSED(collect_world_fork(parent, &options, &world));
+  CHECK(world == NULL);
+  options.members = self;
+  options.members_count = 1;
+  options.name = "fork";
+  FINE(collect_world_fork(parent, &options, &world));
+  FINE(collect_world_name(world, &name));
+  CHECK(strcmp(name, "fork") == 0);
+  FINE(collect_barrier(world, NULL, NULL));
+
+  REFUSED(collect_world_abort(NULL, "enough"));
+  REFUSED(collect_world_abort(world, "\xff"));
+  FINE(collect_world_failure(world));
+  FINE(collect_world_abort(world, "enough"));
+  CHECK(collect_world_failure(world) == COLLECT_ERR_ABORTED);
+  LAST_TEXT_HAS("enough");
+  CHECK(collect_barrier(world, NULL, NULL) == COLLECT_ERR_ABORTED);
+  FINE(collect_barrier(parent, NULL, NULL));
+  collect_world_destroy(world);
+  return 0;
+}
+
+static int handles_go_in_any_order(collect_world *parent) {
+  collect_world *world = NULL;
+  collect_request *request = NULL;
+  FINE(collect_world_fork(parent, NULL, &world));
+  FINE(collect_barrier(world, NULL, &request));
+  FINE(collect_request_wait(request, -1));
+  collect_world_destroy(world);
+  FINE(collect_request_test(request));
+  collect_request_free(request);
+  collect_world_destroy(NULL);
+  return 0;
+}
+
+static int world(collect_store *store) {
+  collect_world_options options;
+  collect_world *world = NULL;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.name = "solo";
+  options.timeout_ns = 60000000000;
+  FINE(collect_world_create(store, 0, 1, &options, &world));
+  const int failed = accessors(world) || allreduces(world) ||
+                     allreduces_of_several_buffers(world) || broadcasts_and_barriers(world) ||
+                     options_of_any_age(world) || requests(world) || forks(world) ||
+                     handles_go_in_any_order(world);
+  collect_world_destroy(world);
+  return failed;
+}
+
+int main(int argc, char **argv) {
+  collect_store *hash = NULL;
+  if (before_the_first_failure() || statuses() || types()) return 1;
+  if (stores_that_cannot_be_used(argc > 1 ? argv[1] : argv[0])) return 1;
+  FINE(collect_store_create_hash(&hash));
+  const int failed = store(hash) || creations_that_are_refused(hash) || world(hash);
+  collect_store_destroy(hash);
+  return failed;
+}
