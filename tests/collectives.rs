@@ -10,8 +10,13 @@ use collect::config::Timeout;
 use collect::memory::Element;
 use collect::{Algorithm, Call, CallOptions, Datatype, Error, Op, Source, Target, World};
 
-const ALGORITHMS: [Option<Algorithm>; 4] =
-    [None, Some(Algorithm::Ring), Some(Algorithm::Direct), Some(Algorithm::Doubling)];
+const ALGORITHMS: [Option<Algorithm>; 5] = [
+    None,
+    Some(Algorithm::Ring),
+    Some(Algorithm::Direct),
+    Some(Algorithm::Doubling),
+    Some(Algorithm::Circulant),
+];
 
 fn allreduce<T: Element>(
     world: &World,
@@ -165,6 +170,72 @@ fn broadcast_from_every_root() {
 }
 
 #[test]
+fn reduce_gives_the_root_the_result_and_touches_no_other_target() {
+    let name = "reduce_gives_the_root_the_result_and_touches_no_other_target";
+    ranks::both(name, 5, |world| {
+        for root in 0..world.size() {
+            for count in [0, 1, 1000, 100_003] {
+                let is_root = world.rank() == root;
+                let mut source: Vec<i32> =
+                    (0..count).map(|at| i32::from(element(world.rank(), at))).collect();
+                let mut target = vec![-1i32; count];
+                let (datatype, op) = (Datatype::I32, Op::Sum);
+                let call = Call::Reduce {
+                    source: Source::of(&source),
+                    target: Target::of(&mut target),
+                    datatype,
+                    op,
+                    root,
+                };
+                world.run(&call, &CallOptions::default()).unwrap();
+                let right = |at: usize| i32::try_from(expected(5, at, op)).unwrap();
+                let is_right = |(at, x): (usize, &i32)| *x == if is_root { right(at) } else { -1 };
+                assert!(target.iter().enumerate().all(is_right), "root {root}, {count}");
+
+                let target = Target::of(if is_root { &mut source[..] } else { &mut [] });
+                let mine: Vec<i32> =
+                    (0..count).map(|at| i32::from(element(world.rank(), at))).collect();
+                let from = if is_root { target.in_place() } else { Source::of(&mine) };
+                let call = Call::Reduce { source: from, target, datatype, op, root };
+                world.run(&call, &CallOptions::default()).unwrap();
+                assert!(!is_root || source.iter().enumerate().all(|(at, x)| *x == right(at)));
+            }
+        }
+    });
+}
+
+#[test]
+fn allgather_brings_everything_everywhere_in_order() {
+    ranks::both("allgather_brings_everything_everywhere_in_order", 5, |world| {
+        let size = world.size();
+        let value = |rank: usize, at: usize| (rank * 1_000_003 + at) as u64;
+        for count in [0, 1, 100, 5000, 50_001] {
+            for algorithm in [None, Some(Algorithm::Ring), Some(Algorithm::Circulant)] {
+                let options = CallOptions { algorithm, ..CallOptions::default() };
+                let source: Vec<u64> = (0..count).map(|at| value(world.rank(), at)).collect();
+                let mut all = vec![0u64; count * size];
+                let (source, target) = (Source::of(&source), Target::of(&mut all));
+                let call = Call::Allgather { source, target, datatype: Datatype::U64 };
+                world.run(&call, &options).unwrap();
+                let is_right =
+                    |(at, x): (usize, &u64)| *x == value(at / count.max(1), at % count.max(1));
+                assert!(all.iter().enumerate().all(is_right), "{count} {algorithm:?}");
+
+                let mine = world.rank() * count..(world.rank() + 1) * count;
+                for at in (0..all.len()).filter(|at| !mine.contains(at)) {
+                    all[at] = 0;
+                }
+                let target = Target::of(&mut all);
+                let source = target.part_in_place(world.rank(), size).unwrap();
+                let call = Call::Allgather { source, target, datatype: Datatype::U64 };
+                world.run(&call, &options).unwrap();
+                assert!(all.iter().enumerate().all(is_right), "{count} {algorithm:?} in place");
+            }
+        }
+    });
+}
+
+#[test]
 fn averages_divide_once() {
     ranks::both("averages_divide_once", 3, |world| {
         for algorithm in ALGORITHMS {
@@ -253,11 +324,11 @@ fn sums_of_mixed_floats_are_equal_to_the_bit_everywhere_and_every_time() {
 #[test]
 fn requests_complete_in_any_order_of_waiting() {
     ranks::both("requests_complete_in_any_order_of_waiting", 3, |world| {
-        let buffers: &'static mut [Vec<u64>] =
-            Vec::leak((0..50).map(|i| vec![i + world.rank() as u64; 5000]).collect());
+        let mut buffers: Vec<Vec<u64>> =
+            (0..50).map(|i| vec![i + world.rank() as u64; 5000]).collect();
         let mut requests = Vec::new();
         for buffer in buffers.iter_mut() {
-            // SAFETY: the vectors are leaked, and only the requests use them until they are waited for.
+            // SAFETY: only the requests use the vectors until they are waited for, which is before the vectors go.
             let target =
                 unsafe { Target::from_raw(buffer.as_mut_ptr().cast(), size_of_val(&buffer[..])) };
             let source = target.in_place();
@@ -286,6 +357,10 @@ fn arguments_that_cannot_be_are_refused_and_nothing_happens() {
         refused(Call::Allreduce { source, target, datatype, op });
         let (source, target, op) = (Source::of(&short[..0]), Target::of(&mut long[..0]), Op::Bxor);
         refused(Call::Allreduce { source, target, datatype, op });
+        let (source, target) = (Source::of(&short), Target::of(&mut long));
+        refused(Call::Allgather { source, target, datatype });
+        let (source, target, op) = (Source::of(&short), Target::of(&mut long), Op::Sum);
+        refused(Call::Reduce { source, target, datatype, op, root: 5 });
         refused(Call::Broadcast { buffer: Target::of(&mut long), datatype, root: 2 });
         let op = Op::Sum;
         refused(Call::AllreduceMulti { buffers: &mut [], datatype, op });

@@ -8,6 +8,7 @@ mod ranks;
 mod trace;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
@@ -248,6 +249,40 @@ fn small_calls_of_processes_allocate_nothing() {
 fn large_calls_of_processes_allocate_nothing() {
     let name = "large_calls_of_processes_allocate_nothing";
     processes_allocate_nothing(name, 2, 4 << 20, [20, 40], [4, 8]);
+}
+
+/// As the two before, from C; one thread calls all worlds in turn.
+#[test]
+fn calls_of_processes_through_c_allocate_nothing() {
+    let folder = ranks::fresh_folder("through_c");
+    let (library, program) = (folder.join("libcollect.so.0"), folder.join("through_c"));
+    let test = std::env::current_exe().unwrap();
+    let mut places = test.ancestors().skip(1).take(2).map(|folder| folder.join("libcollect.so"));
+    let built = places.find(|path| path.exists()).expect("cargo builds the cdylib with the tests");
+    std::os::unix::fs::symlink(built, &library).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I"])
+        .args([root.join("include"), root.join("tests/cost/through_c.c"), library])
+        .args([format!("-Wl,-rpath,{}", folder.display()), "-o".into()])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let counter = preload::build();
+    for load in [["1", "1000", "1000"], ["4194304", "40", "40"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_collect"))
+            .args(["run", "-n", "2", "--", "env"])
+            .arg(format!("LD_PRELOAD={}", counter.display()))
+            .arg(&program)
+            .args(load)
+            .env("LIBCOLLECT_LISTEN", "127.0.0.1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{load:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    fs::remove_file(counter).unwrap();
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

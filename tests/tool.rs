@@ -248,3 +248,17 @@ fn scratch(name: &str) -> std::path::PathBuf {
     fs::create_dir_all(&folder).unwrap();
     folder
 }
+
+#[test]
+fn a_store_of_its_own_process_serves_until_it_is_asked_to_end() {
+    let mut server = collect().arg("store").stdout(Stdio::piped()).spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let store = collect::store::open(url.trim(), None, until).unwrap();
+    store.set("key", b"value", until).unwrap();
+    assert_eq!(store.get("key", until).unwrap(), b"value");
+    // SAFETY: the child has not been waited for, so the number is still its own.
+    unsafe { libc::kill(i32::try_from(server.id()).unwrap(), libc::SIGTERM) };
+    assert!(server.wait().unwrap().success());
+}

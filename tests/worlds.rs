@@ -89,7 +89,7 @@ fn creation_takes_two_store_operations_and_bytes_that_do_not_grow() {
         let shared: Arc<dyn Store> = Arc::new(HashStore::new());
         let (operations, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
-            for rank in 0..size {
+            let start = |rank| {
                 let (shared, operations, bytes) = (Arc::clone(&shared), &operations, &bytes);
                 scope.spawn(move || {
                     let counted = CountingStore::new(shared);
@@ -97,8 +97,9 @@ fn creation_takes_two_store_operations_and_bytes_that_do_not_grow() {
                     barrier(&world).unwrap();
                     operations.fetch_max(counted.operations(), Ordering::Relaxed);
                     bytes.fetch_max(counted.bytes_read(), Ordering::Relaxed);
-                });
-            }
+                })
+            };
+            ranks::join((0..size).map(start).collect());
         });
         assert!(operations.into_inner() <= 2, "store operations of a rank, of {size} ranks");
         bytes_of_size.push(bytes.into_inner());
@@ -112,7 +113,7 @@ fn a_world_is_created_by_the_callers_own_allgather() {
     let table = parking_lot::Mutex::new(Vec::<Vec<Option<Vec<u8>>>>::new());
     let came = parking_lot::Condvar::new();
     thread::scope(|scope| {
-        for rank in 0..size {
+        let start = |rank| {
             let (table, came) = (&table, &came);
             scope.spawn(move || {
                 let mut round = 0;
@@ -135,8 +136,9 @@ fn a_world_is_created_by_the_callers_own_allgather() {
                 let mut values = [rank as u64];
                 sum(&world, &mut values).unwrap();
                 assert_eq!(values, [6]);
-            });
-        }
+            })
+        };
+        ranks::join((0..size).map(start).collect());
     });
 }
 
@@ -146,14 +148,15 @@ fn missing_ranks_are_named_to_those_that_came() {
     let timeout = Timeout::After(Duration::from_millis(600));
     let options = WorldOptions { timeout, ..ranks::options() };
     thread::scope(|scope| {
-        for rank in [0, 1, 3] {
+        let start = |rank| {
             let (store, options) = (store.clone(), options.clone());
             scope.spawn(move || {
                 let error = World::create(&store, rank, 5, &options).unwrap_err();
                 let text = error.to_string();
                 assert!(text.contains('2') && text.contains('4'), "rank {rank}: {text}");
-            });
-        }
+            })
+        };
+        ranks::join([0, 1, 3].map(start).into());
     });
 }
 
@@ -401,14 +404,15 @@ fn sixteen_threads_drive_sixteen_forks() {
                 (0..THREADS).map(|_| world.fork(&ForkOptions::default()).unwrap()).collect();
             let most = AtomicU64::new(0);
             thread::scope(|scope| {
-                for (at, fork) in forks.iter().enumerate() {
+                let start = |(at, fork)| {
                     let most = &most;
                     scope.spawn(move || {
                         mixed_operations(fork, at);
                         let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
                         most.fetch_max(threads as u64, Ordering::Relaxed);
-                    });
-                }
+                    })
+                };
+                ranks::join(forks.iter().enumerate().map(start).collect());
             });
             assert!(
                 most.into_inner() as usize <= before + THREADS,
@@ -441,11 +445,11 @@ fn a_hundred_thousand_requests_start_no_thread() {
         const REQUESTS: usize = 100_000;
         barrier(world).unwrap();
         let before = std::fs::read_dir("/proc/self/task").unwrap().count();
-        let values: &'static mut [u64] = Vec::leak(vec![1u64; REQUESTS]);
+        let mut values = vec![1u64; REQUESTS];
         let start = values.as_mut_ptr();
         let mut requests = Vec::with_capacity(REQUESTS);
         for at in 0..REQUESTS {
-            // SAFETY: the vector is leaked, and each element belongs to one request.
+            // SAFETY: each element belongs to one request, which is waited for before the vector goes.
             let target = unsafe { Target::from_raw(start.wrapping_add(at).cast(), 8) };
             let (source, datatype, op) = (target.in_place(), Datatype::U64, Op::Sum);
             let call = Call::Allreduce { source, target, datatype, op };

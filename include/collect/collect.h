@@ -62,17 +62,16 @@ int main(void) {
  * 1. Every function may be called from any thread at any time; handles are reference-counted
  *    inside.
  * 2. Worlds are independent of each other. No call on one waits for another.
- * 3. Within a world, operations without a key match in the order in which they were submitted on
- *    each rank. Threads that share a world without ordering their calls must pass keys: equal keys
- *    match, whatever the order.
+ * 3. Within a world, operations match in the order in which they were submitted on each rank.
+ *    Threads that do not order their calls use a world each: forks are cheap.
  * 4. A wrong order is detected wherever the operations differ in any part (collective, type, count,
  *    root, ...): each rank gets COLLECT_ERR_MISMATCH with both sides in its text (one that was done
  *    already, at its next call on that world), and no buffer is written by the wrong data.
  * 5. After fork(2), the child gets an error from every call, and the parent is not disturbed.
  * 6. The library installs no signal handler, no atexit work and no malloc hook; it sets CLOEXEC on
  *    every descriptor and MSG_NOSIGNAL on every send, and does not change affinity.
- * 7. Callbacks run on the library's own thread. The buffers of a request stay untouched by the
- *    caller until it is complete, also when its handle is freed early.
+ * 7. The buffers of a request stay untouched by the caller until it is complete, also when its
+ *    handle is freed early.
  */
 
 #ifndef COLLECT_H
@@ -622,6 +621,12 @@ typedef struct {
  */
 #define COLLECT_ALGORITHM_DISSEMINATION 5
 
+/**
+ * Circulant, for allreduce and allgather.
+ * In p ranks, of any number, log2(p) steps for each half; a rank sends as much as in a ring.
+ */
+#define COLLECT_ALGORITHM_CIRCULANT 6
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -737,6 +742,48 @@ COLLECT_MUST_USE
 collect_status collect_store_open(const char *url,
                                   int64_t timeout_ns,
                                   collect_store **store);
+
+/**
+ * Serves an empty store from this process, over TCP.
+ *
+ * `address` is an IP address and a port, "10.0.0.7:4711" (an IPv6 one in brackets); port 0 is any free one. Other processes
+ * open the URL that `collect_store_url` tells. If the environment variable LIBCOLLECT_STORE_TOKEN is set here,
+ * they need the same. Rank 0 often does this, and tells the others the URL by whatever started them.
+ *
+ * The store is served until it is destroyed, by one thread however many use it. `collect store` does the
+ * same in a process of its own.
+ *
+ * ```c
+ * collect_status status = collect_store_serve("10.0.0.7:0", &store);
+ * if (status == COLLECT_OK) tell_the_others(collect_store_url(store));
+ * ```
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the address is not of that form.
+ * - `COLLECT_ERR_STORE`: it cannot be listened at; somebody else does, perhaps.
+ * - `COLLECT_ERR_RESOURCE`: there is no descriptor, thread or memory left.
+ *
+ * # Safety
+ *
+ * - `address`: a string; NULL is an error.
+ * - `store`: writable, receives a store that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_store_serve(const char *address,
+                                   collect_store **store);
+
+/**
+ * The URL under which other processes open a store: a string that lives as long as the handle.
+ *
+ * NULL for a store in memory, and if `store` is NULL.
+ *
+ * # Safety
+ *
+ * - `store`: NULL or live.
+ */
+COLLECT_API const char *collect_store_url(collect_store *store);
 
 /**
  * Creates an empty store in this process's memory.
@@ -1255,6 +1302,103 @@ collect_status collect_broadcast(collect_world *world,
                                  size_t count,
                                  collect_datatype type,
                                  int32_t root,
+                                 const collect_call_options *options,
+                                 collect_request **request);
+
+/**
+ * Reduces `count` elements of every rank's `send` into the `recv` of rank `root`.
+ *
+ * Every rank calls it with the same count, type, operation and root. On the root `send == recv` works in
+ * place; else the two must not overlap. On other ranks `recv` is ignored and not touched: it may be NULL.
+ * A rank's part may have ended before the root has its result: what others wait for is a barrier.
+ *
+ * A tree of ranks does it, log2(p) steps deep in p ranks: inner ranks reduce what their children send, in
+ * scratch of the library, at most 512 KiB whatever the count. The root receives log2(p) times the buffer.
+ *
+ * A rank that is not the root passes what it likes as `recv`, its `send` included; nothing is written
+ * there, so that one buffer may be lent to several such operations at one time.
+ *
+ * All results have the bits that the same world, inputs and root give on every run. They need not be those
+ * of `collect_allreduce`, which may combine in another order.
+ *
+ * With `request` NULL the call returns when this rank's part has ended. Else it returns at once, and the
+ * buffers are lent until the operation has ended.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+ *
+ * ```c
+ * status = collect_reduce(world, x, sum, 1000, COLLECT_F32, COLLECT_SUM, 0, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: on the root writable for `count` elements while it is lent; NULL is an error there unless
+ *   `count` is 0. Anything elsewhere.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_reduce(collect_world *world,
+                              const void *send,
+                              void *recv,
+                              size_t count,
+                              collect_datatype type,
+                              collect_op op,
+                              int32_t root,
+                              const collect_call_options *options,
+                              collect_request **request);
+
+/**
+ * Copies the `send` of every rank, one after the other by rank, into the `recv` of every rank.
+ *
+ * Every rank calls it with the same count and type. `send` has `count` elements, `recv` as many for each
+ * rank of the world; rank r's elements begin at element `r * count`. In place where `send` is this rank's
+ * part of `recv`; else the two must not overlap.
+ *
+ * The count is that of one rank, as in MPI and NCCL: `recv` needs room for the size of the world times as
+ * many elements, and the size is what `collect_world_size` tells. Ranks that bring different counts get
+ * `COLLECT_ERR_MISMATCH`.
+ *
+ * In place saves a copy, and the memory of `send`: each rank writes its own part of `recv` and passes the
+ * address of that part as `send`. Ranks need not all do the same in this.
+ *
+ * Elements are moved, never changed: NaN payloads and padding bits arrive as they were.
+ *
+ * Up to 64 KiB of result take log2(p) steps in p ranks; beyond, p-1 steps in a ring, in which no rank
+ * sends or receives more than the result once.
+ *
+ * With `request` NULL the call returns when the operation has ended. Else it returns at once, and both
+ * buffers are lent until the operation has ended.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * float mine[2] = {1, 2};
+ * float all[2 * 4]; // in a world of 4 ranks
+ * status = collect_allgather(world, mine, all, 2, COLLECT_F32, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements of each rank while it is lent; NULL is an error unless `count`
+ *   is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_allgather(collect_world *world,
+                                 const void *send,
+                                 void *recv,
+                                 size_t count,
+                                 collect_datatype type,
                                  const collect_call_options *options,
                                  collect_request **request);
 

@@ -10,12 +10,8 @@ use crate::plan::Collective;
 /// Buffers per rank that one call may have.
 const BUFFERS_MAX: usize = 1024;
 
-pub(super) fn single<'a>(
-    source: Region,
-    target: Region,
-    (datatype, op): (Datatype, Op),
-) -> Result<Job<'a>, Error> {
-    allows(op, datatype)?;
+/// Checks what a source and a target of one length must be.
+pub(super) fn pair(source: Region, target: Region) -> Result<(), Error> {
     if source.bytes() != target.bytes() {
         let (from, to) = (source.bytes(), target.bytes());
         return Err(Error::InvalidArgument(format!(
@@ -26,10 +22,21 @@ pub(super) fn single<'a>(
         let text = "source and target overlap, and are not the same";
         return Err(Error::InvalidArgument(text.into()));
     }
+    Ok(())
+}
+
+pub(super) fn single<'a>(
+    source: Region,
+    target: Region,
+    (datatype, op): (Datatype, Op),
+) -> Result<Job<'a>, Error> {
+    allows(op, datatype)?;
+    pair(source, target)?;
     let count = count_of(target.bytes(), datatype)?;
     let (collective, op) = (Collective::Allreduce, Some(op));
     let (input, output) = (source, target);
-    Ok(Job { collective, datatype, op, root: None, count, input, output, many: &[] })
+    let in_place = input == output;
+    Ok(Job { collective, datatype, op, root: None, count, input, output, in_place, many: &[] })
 }
 
 pub(super) fn multi<'a>(
@@ -65,11 +72,12 @@ pub(super) fn multi<'a>(
         count,
         input: first,
         output: first,
+        in_place: true,
         many: buffers,
     })
 }
 
-fn allows(op: Op, datatype: Datatype) -> Result<(), Error> {
+pub(super) fn allows(op: Op, datatype: Datatype) -> Result<(), Error> {
     if op.allows(datatype) {
         Ok(())
     } else {

@@ -16,6 +16,7 @@ pub(super) fn job<'a>() -> Job<'a> {
         // Its tokens are the operation's own; that they are not in place is all that the plan needs to know.
         input: Region::EMPTY,
         output: Region::EMPTY,
+        in_place: false,
         many: &[],
     }
 }

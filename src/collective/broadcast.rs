@@ -14,12 +14,10 @@ pub(super) fn check<'a>(
     root: usize,
     place: &Place,
 ) -> Result<Job<'a>, Error> {
-    if root >= place.size {
-        let text = format!("root {root} is no rank of a world of {}", place.size);
-        return Err(Error::InvalidArgument(text));
-    }
+    place.check_root(root)?;
     let count = count_of(buffer.bytes(), datatype)?;
     let root = u32::try_from(root).ok();
     let (collective, input, output) = (Collective::Broadcast, buffer, buffer);
-    Ok(Job { collective, datatype, op: None, root, count, input, output, many: &[] })
+    let in_place = true;
+    Ok(Job { collective, datatype, op: None, root, count, input, output, in_place, many: &[] })
 }

@@ -18,19 +18,20 @@ pub struct Job<'a> {
     pub(super) op: Option<Op>,
     /// `None` where there is no root.
     pub(super) root: Option<u32>,
-    /// Elements of each buffer.
+    /// Elements of each buffer; of an allgather, of the output.
     pub(super) count: usize,
     pub(super) input: Region,
     pub(super) output: Region,
+    /// Whether input i is output i.
+    pub(super) in_place: bool,
     /// The buffers of a multi-buffer call, which are input and output both; else none.
     pub(super) many: &'a [Target<'a>],
 }
 
 impl<'a> Job<'a> {
-    /// Whether input i is output i.
-    fn is_in_place(&self) -> bool {
-        let is_one = self.input == self.output && self.collective != Collective::Barrier;
-        is_one || !self.many.is_empty()
+    /// The count that the caller gave.
+    fn told_count(&self, size: usize) -> usize {
+        if self.collective == Collective::Allgather { self.count / size } else { self.count }
     }
 
     /// Buffers per rank.
@@ -59,12 +60,12 @@ impl<'a> Job<'a> {
             size,
             rank: u32::try_from(place.rank).unwrap_or(u32::MAX),
             root: self.root.unwrap_or(0),
-            in_place: self.is_in_place(),
+            in_place: self.in_place,
             buffers: self.buffers(),
         };
         let program = programs.get(&shape)?;
         // Of the algorithm, not of this rank's plan: all ranks must cut alike.
-        let has_scratch = algorithm.uses_scratch();
+        let has_scratch = shape.uses_scratch();
         let slice = (place.slice_bytes / self.datatype.bytes()).max(1);
         let slice_count = if has_scratch { slice } else { self.count.max(1) };
         let fingerprint = Fingerprint {
@@ -73,7 +74,7 @@ impl<'a> Job<'a> {
             op: self.op.map_or(0, |op| op as u8),
             algorithm: algorithm as u8,
             root: shape.root,
-            count: self.count as u64,
+            count: self.told_count(place.size) as u64,
             hash: hash(&[
                 u64::from(shape.buffers),
                 place.slice_bytes as u64,

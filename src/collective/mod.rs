@@ -4,11 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod allgather;
 mod allreduce;
 mod barrier;
 mod broadcast;
 mod cache;
 mod job;
+mod reduce;
 
 pub use agreement::Agreement;
 pub use cache::Programs;
@@ -52,6 +54,30 @@ pub enum Call<'a> {
         /// The rank that has the data.
         root: usize,
     },
+    /// Reduces the sources of all ranks into the root's target.
+    Reduce {
+        /// What this rank contributes.
+        source: Source<'a>,
+        /// Where the result goes on the root: the source itself, or disjoint from it. Untouched elsewhere, and may be
+        /// empty there.
+        target: Target<'a>,
+        /// The type of the elements.
+        datatype: Datatype,
+        /// How they are reduced.
+        op: Op,
+        /// The rank that gets the result.
+        root: usize,
+    },
+    /// Copies the sources of all ranks, one after the other by rank, into the target of every rank.
+    Allgather {
+        /// What this rank contributes, of one length on every rank.
+        source: Source<'a>,
+        /// As many times as long as there are ranks. In place where the source is this rank's part of it, else
+        /// disjoint from the source.
+        target: Target<'a>,
+        /// The type of the elements.
+        datatype: Datatype,
+    },
     /// Completes when every rank has called it.
     Barrier,
 }
@@ -67,6 +93,16 @@ pub struct Place {
     pub slice_bytes: usize,
     /// The most bytes of a message that is sent at once.
     pub eager_bytes: usize,
+}
+
+impl Place {
+    fn check_root(&self, root: usize) -> Result<(), Error> {
+        if root < self.size {
+            return Ok(());
+        }
+        let text = format!("root {root} is no rank of a world of {}", self.size);
+        Err(Error::InvalidArgument(text))
+    }
 }
 
 /// Checks a call and finds the program that it runs.
@@ -89,6 +125,12 @@ pub fn prepare<'c>(
         }
         Call::Broadcast { buffer, datatype, root } => {
             broadcast::check(buffer.region(), *datatype, *root, place)?
+        }
+        Call::Reduce { source, target, datatype, op, root } => {
+            reduce::check(source.region(), target.region(), (*datatype, *op), *root, place)?
+        }
+        Call::Allgather { source, target, datatype } => {
+            allgather::check(source.region(), target.region(), *datatype, place)?
         }
         Call::Barrier => barrier::job(),
     };

@@ -21,9 +21,11 @@ pub(super) fn call(fingerprint: &Fingerprint) -> String {
         arguments.push(datatype.to_string());
     }
     arguments.push(fingerprint.count.to_string());
-    match Op::from_number(i32::from(fingerprint.op)) {
-        Some(op) => arguments.push(op.to_string()),
-        None => arguments.push(format!("root {}", fingerprint.root)),
+    if let Some(op) = Op::from_number(i32::from(fingerprint.op)) {
+        arguments.push(op.to_string());
+    }
+    if matches!(collective, Some(Collective::Broadcast | Collective::Reduce)) {
+        arguments.push(format!("root {}", fingerprint.root));
     }
     format!("{name}({})", arguments.join(", "))
 }

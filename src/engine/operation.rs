@@ -31,6 +31,9 @@ const STEPS_MAX: usize = 128;
 /// Scratch of a new part, in bytes.
 const SCRATCH: usize = 256;
 
+/// Slices of an operation that are under way at once.
+const PARTS_MAX: usize = 2;
+
 /// What a caller submits.
 #[derive(Debug)]
 pub struct Operation {
@@ -193,6 +196,14 @@ impl Operation {
         }
         self.run.parts.push(part);
         self.run.parts.len() - 1
+    }
+
+    /// The slices under way, the earliest first. They need not be neighbours: a slice may end before the one before it.
+    pub(super) fn slices_under_way(&self) -> [Option<u32>; PARTS_MAX] {
+        let mut slices = [None; PARTS_MAX];
+        slices.iter_mut().zip(&self.run.parts).for_each(|(to, part)| *to = Some(part.slice));
+        slices.sort_by_key(|slice| slice.unwrap_or(u32::MAX));
+        slices
     }
 
     /// Where the part of a slice stands, if it is under way.

@@ -180,6 +180,142 @@ pub unsafe extern "C" fn collect_broadcast(
     })
 }
 
+/// Reduces `count` elements of every rank's `send` into the `recv` of rank `root`.
+///
+/// Every rank calls it with the same count, type, operation and root. On the root `send == recv` works in
+/// place; else the two must not overlap. On other ranks `recv` is ignored and not touched: it may be NULL.
+/// A rank's part may have ended before the root has its result: what others wait for is a barrier.
+///
+/// A tree of ranks does it, log2(p) steps deep in p ranks: inner ranks reduce what their children send, in
+/// scratch of the library, at most 512 KiB whatever the count. The root receives log2(p) times the buffer.
+///
+/// A rank that is not the root passes what it likes as `recv`, its `send` included; nothing is written
+/// there, so that one buffer may be lent to several such operations at one time.
+///
+/// All results have the bits that the same world, inputs and root give on every run. They need not be those
+/// of `collect_allreduce`, which may combine in another order.
+///
+/// With `request` NULL the call returns when this rank's part has ended. Else it returns at once, and the
+/// buffers are lent until the operation has ended.
+///
+/// Errors: as `collect_allreduce`, and
+///
+/// - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+///
+/// ```c
+/// status = collect_reduce(world, x, sum, 1000, COLLECT_F32, COLLECT_SUM, 0, NULL, NULL);
+/// ```
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+/// - `recv`: on the root writable for `count` elements while it is lent; NULL is an error there unless
+///   `count` is 0. Anything elsewhere.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_reduce(
+    world: *mut collect_world,
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    r#type: collect_datatype,
+    op: collect_op,
+    root: i32,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
+        let root = number(root, "root")?;
+        let bytes = bytes_of(count, datatype.bytes())?;
+        let here = if world.world.rank() == root { bytes } else { 0 };
+        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
+        let recv = pointer::buffer(recv, here, "recv")?;
+        // SAFETY: readable for as many bytes while it is lent (contract above).
+        let source = unsafe { Source::from_raw(send, bytes) };
+        // SAFETY: writable for as many bytes while it is lent (contract above).
+        let target = unsafe { Target::from_raw(recv, here) };
+        perform(world, &Call::Reduce { source, target, datatype, op, root }, &options, request)
+    })
+}
+
+/// Copies the `send` of every rank, one after the other by rank, into the `recv` of every rank.
+///
+/// Every rank calls it with the same count and type. `send` has `count` elements, `recv` as many for each
+/// rank of the world; rank r's elements begin at element `r * count`. In place where `send` is this rank's
+/// part of `recv`; else the two must not overlap.
+///
+/// The count is that of one rank, as in MPI and NCCL: `recv` needs room for the size of the world times as
+/// many elements, and the size is what `collect_world_size` tells. Ranks that bring different counts get
+/// `COLLECT_ERR_MISMATCH`.
+///
+/// In place saves a copy, and the memory of `send`: each rank writes its own part of `recv` and passes the
+/// address of that part as `send`. Ranks need not all do the same in this.
+///
+/// Elements are moved, never changed: NaN payloads and padding bits arrive as they were.
+///
+/// Up to 64 KiB of result take log2(p) steps in p ranks; beyond, p-1 steps in a ring, in which no rank
+/// sends or receives more than the result once.
+///
+/// With `request` NULL the call returns when the operation has ended. Else it returns at once, and both
+/// buffers are lent until the operation has ended.
+///
+/// Errors: as `collect_allreduce`.
+///
+/// ```c
+/// float mine[2] = {1, 2};
+/// float all[2 * 4]; // in a world of 4 ranks
+/// status = collect_allgather(world, mine, all, 2, COLLECT_F32, NULL, NULL);
+/// ```
+///
+/// # Safety
+///
+/// - `world`: live; NULL is an error.
+/// - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+/// - `recv`: writable for `count` elements of each rank while it is lent; NULL is an error unless `count`
+///   is 0.
+/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_allgather(
+    world: *mut collect_world,
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    r#type: collect_datatype,
+    options: *const collect_call_options,
+    request: *mut *mut collect_request,
+) -> collect_status {
+    // SAFETY: NULL or live (contract above).
+    let world = unsafe { pointer::borrow(world) };
+    guard_world(world, |world| {
+        // SAFETY: NULL or writable (contract above).
+        let request = unsafe { Out::optional(request) };
+        // SAFETY: NULL or as large as it says (contract above).
+        let options = unsafe { collect_call_options::read(options) }?;
+        let datatype = Datatype::try_from(r#type)?;
+        let bytes = bytes_of(count, datatype.bytes())?;
+        let all = bytes_of(world.world.size(), bytes)?;
+        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
+        let recv = pointer::buffer(recv, all, "recv")?;
+        // SAFETY: readable for as many bytes while it is lent (contract above).
+        let source = unsafe { Source::from_raw(send, bytes) };
+        // SAFETY: writable for as many bytes while it is lent (contract above).
+        let target = unsafe { Target::from_raw(recv, all) };
+        perform(world, &Call::Allgather { source, target, datatype }, &options, request)
+    })
+}
+
 /// Ends when every rank of the world has called it.
 ///
 /// With `request` NULL the call returns then; else it returns at once, and the request ends then.

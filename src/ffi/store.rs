@@ -1,7 +1,8 @@
 //! Stores: open, look at, set, get, destroy.
 
 use std::env;
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::net::SocketAddr;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use super::pointer::{self, Out, is_null};
 use super::status::{COLLECT_OK, collect_status};
 use crate::config::Timeout;
 use crate::error::Error;
-use crate::store::{self, CountingStore, HashStore, Store};
+use crate::store::{self, CountingStore, HashStore, Store, TcpServer, TcpStore};
 use crate::{WorldOptions, open_from_env};
 
 /// A key-value store through which the ranks of a world find each other, once.
@@ -29,11 +30,19 @@ use crate::{WorldOptions, open_from_env};
 /// collect_store_destroy(store); // not needed any more
 /// ```
 #[derive(Debug)]
-pub struct collect_store(pub(super) CountingStore);
+pub struct collect_store {
+    pub(super) store: CountingStore,
+    /// Where others find it, if they can.
+    url: Option<CString>,
+    /// Serves it, if this process does; after the store, which is a client of it.
+    _server: Option<TcpServer>,
+}
 
 impl collect_store {
-    fn give(store: Arc<dyn Store>) -> *mut Self {
-        pointer::give(Arc::new(Self(CountingStore::new(store))))
+    fn give(store: Arc<dyn Store>, url: Option<&str>, server: Option<TcpServer>) -> *mut Self {
+        let url = url.and_then(|url| CString::new(url).ok());
+        let store = CountingStore::new(store);
+        pointer::give(Arc::new(Self { store, url, _server: server }))
     }
 }
 
@@ -70,9 +79,64 @@ pub unsafe extern "C" fn collect_store_open(
         let store = unsafe { Out::new(store, "store") }?;
         // SAFETY: NULL or a string (contract above).
         let url = unsafe { pointer::text(url, "url") }?;
-        store.set(collect_store::give(open(url, timeout_ns)?));
+        let named = url.map(str::to_owned).or_else(|| env::var("LIBCOLLECT_STORE").ok());
+        store.set(collect_store::give(open(url, timeout_ns)?, named.as_deref(), None));
         Ok(COLLECT_OK)
     })
+}
+
+/// Serves an empty store from this process, over TCP.
+///
+/// `address` is an IP address and a port, "10.0.0.7:4711" (an IPv6 one in brackets); port 0 is any free one. Other processes
+/// open the URL that `collect_store_url` tells. If the environment variable LIBCOLLECT_STORE_TOKEN is set here,
+/// they need the same. Rank 0 often does this, and tells the others the URL by whatever started them.
+///
+/// The store is served until it is destroyed, by one thread however many use it. `collect store` does the
+/// same in a process of its own.
+///
+/// ```c
+/// collect_status status = collect_store_serve("10.0.0.7:0", &store);
+/// if (status == COLLECT_OK) tell_the_others(collect_store_url(store));
+/// ```
+///
+/// Errors:
+///
+/// - `COLLECT_ERR_INVALID_ARGUMENT`: the address is not of that form.
+/// - `COLLECT_ERR_STORE`: it cannot be listened at; somebody else does, perhaps.
+/// - `COLLECT_ERR_RESOURCE`: there is no descriptor, thread or memory left.
+///
+/// # Safety
+///
+/// - `address`: a string; NULL is an error.
+/// - `store`: writable, receives a store that the caller destroys; NULL is an error.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_store_serve(
+    address: *const c_char,
+    store: *mut *mut collect_store,
+) -> collect_status {
+    guard(|| {
+        // SAFETY: NULL or writable (contract above).
+        let store = unsafe { Out::new(store, "store") }?;
+        // SAFETY: NULL or a string (contract above).
+        let address = unsafe { pointer::text(address, "address") }?;
+        store.set(serve(address.ok_or_else(|| is_null("address"))?)?);
+        Ok(COLLECT_OK)
+    })
+}
+
+/// The URL under which other processes open a store: a string that lives as long as the handle.
+///
+/// NULL for a store in memory, and if `store` is NULL.
+///
+/// # Safety
+///
+/// - `store`: NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn collect_store_url(store: *mut collect_store) -> *const c_char {
+    // SAFETY: NULL or live (contract above).
+    let store = unsafe { store.as_ref() };
+    store.and_then(|store| store.url.as_deref()).map_or(ptr::null(), CStr::as_ptr)
 }
 
 /// Creates an empty store in this process's memory.
@@ -90,7 +154,7 @@ pub unsafe extern "C" fn collect_store_create_hash(
     guard(|| {
         // SAFETY: NULL or writable (contract above).
         let store = unsafe { Out::new(store, "store") }?;
-        store.set(collect_store::give(Arc::new(HashStore::new())));
+        store.set(collect_store::give(Arc::new(HashStore::new()), None, None));
         Ok(COLLECT_OK)
     })
 }
@@ -132,7 +196,7 @@ pub unsafe extern "C" fn collect_store_set(
         let key = unsafe { pointer::text(key, "key") }?.ok_or_else(|| is_null("key"))?;
         // SAFETY: readable for as many bytes (contract above).
         let value = unsafe { pointer::elements(value.cast::<u8>(), bytes, "value") }?;
-        store.0.set(key, value, deadline(timeout_ns))?;
+        store.store.set(key, value, deadline(timeout_ns))?;
         Ok(COLLECT_OK)
     })
 }
@@ -177,7 +241,7 @@ pub unsafe extern "C" fn collect_store_get(
         let buffer = pointer::buffer(buffer, capacity, "buffer")?;
         // SAFETY: NULL or a string (contract above).
         let key = unsafe { pointer::text(key, "key") }?.ok_or_else(|| is_null("key"))?;
-        let value = get(&store.0, key, timeout_ns, capacity)?;
+        let value = get(&store.store, key, timeout_ns, capacity)?;
         if !value.is_empty() {
             // SAFETY: `value` is ours and fits the buffer, which is writable (contract above).
             unsafe { ptr::copy_nonoverlapping(value.as_ptr(), buffer, value.len()) };
@@ -207,7 +271,7 @@ pub unsafe extern "C" fn collect_store_operations(
         let store = unsafe { pointer::borrow(store) }.ok_or_else(|| is_null("store"))?;
         // SAFETY: NULL or writable (contract above).
         let operations = unsafe { Out::new(operations, "operations") }?;
-        operations.set(store.0.operations());
+        operations.set(store.store.operations());
         Ok(COLLECT_OK)
     })
 }
@@ -231,7 +295,7 @@ pub unsafe extern "C" fn collect_store_bytes_read(
         let store = unsafe { pointer::borrow(store) }.ok_or_else(|| is_null("store"))?;
         // SAFETY: NULL or writable (contract above).
         let bytes = unsafe { Out::new(bytes, "bytes") }?;
-        bytes.set(store.0.bytes_read());
+        bytes.set(store.store.bytes_read());
         Ok(COLLECT_OK)
     })
 }
@@ -261,6 +325,20 @@ fn open(url: Option<&str>, timeout_ns: i64) -> Result<Arc<dyn Store>, Error> {
     };
     let token = env::var("LIBCOLLECT_STORE_TOKEN").ok().map(String::into_bytes);
     store::open(url, token, deadline(timeout_ns))
+}
+
+/// A server in this process, and a client of it.
+fn serve(address: &str) -> Result<*mut collect_store, Error> {
+    let parsed: SocketAddr = address.parse().map_err(|_| {
+        let form = "it must be an IP address and a port, as in 127.0.0.1:0";
+        Error::InvalidArgument(format!("address {address:?}: {form}"))
+    })?;
+    let token = env::var("LIBCOLLECT_STORE_TOKEN").ok().map(String::into_bytes);
+    let server = TcpServer::start(parsed, token.clone())?;
+    let address = server.address().to_string();
+    let client = TcpStore::connect(&address, token, deadline(0))?;
+    let url = format!("tcp://{address}");
+    Ok(collect_store::give(Arc::new(client), Some(&url), Some(server)))
 }
 
 /// The value of `key`, which must fit.
@@ -296,7 +374,7 @@ mod tests {
     use crate::ffi::status::COLLECT_ERR_INVALID_ARGUMENT;
 
     fn hash() -> *mut collect_store {
-        collect_store::give(Arc::new(HashStore::new()))
+        collect_store::give(Arc::new(HashStore::new()), None, None)
     }
 
     #[test]

@@ -134,6 +134,9 @@ pub const COLLECT_ALGORITHM_BINOMIAL: collect_algorithm = collect_algorithm(4);
 /// Dissemination, for barriers.
 /// In p ranks, log2(p) steps of one byte.
 pub const COLLECT_ALGORITHM_DISSEMINATION: collect_algorithm = collect_algorithm(5);
+/// Circulant, for allreduce and allgather.
+/// In p ranks, of any number, log2(p) steps for each half; a rank sends as much as in a ring.
+pub const COLLECT_ALGORITHM_CIRCULANT: collect_algorithm = collect_algorithm(6);
 
 /// Options of the functions that create a world. A field that is 0 or NULL has its default.
 #[repr(C)]
@@ -408,6 +411,7 @@ mod tests {
             COLLECT_ALGORITHM_DOUBLING,
             COLLECT_ALGORITHM_BINOMIAL,
             COLLECT_ALGORITHM_DISSEMINATION,
+            COLLECT_ALGORITHM_CIRCULANT,
         ];
         let named = algorithms.map(|number| Option::<Algorithm>::try_from(number).unwrap());
         assert_eq!(named, Algorithm::ALL.map(Some));

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn collect_world_create(
         // SAFETY: NULL or as large as it says (contract above).
         let options = unsafe { collect_world_options::read(options) }?;
         let (rank, size) = (number(rank, "rank")?, number(size, "size")?);
-        world.set(collect_world::give(World::create(&store.0, rank, size, &options)?));
+        world.set(collect_world::give(World::create(&store.store, rank, size, &options)?));
         Ok(COLLECT_OK)
     })
 }

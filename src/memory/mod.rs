@@ -78,6 +78,18 @@ impl<'a> Target<'a> {
         Source { region: self.region, lent: PhantomData }
     }
 
+    /// The `index`-th of `parts` equal parts, as the source of the same operation: how an allgather works in place.
+    /// `None` if there is no such part, or parts of whole bytes.
+    #[must_use]
+    pub fn part_in_place(&self, index: usize, parts: usize) -> Option<Source<'a>> {
+        if parts == 0 || index >= parts || !self.region.bytes.is_multiple_of(parts) {
+            return None;
+        }
+        let bytes = self.region.bytes / parts;
+        let region = self.region.part(index * bytes, (index + 1) * bytes);
+        Some(Source { region, lent: PhantomData })
+    }
+
     /// Bytes in all.
     #[must_use]
     pub fn bytes(&self) -> usize {

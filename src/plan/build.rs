@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Action, Buffer, Collective, Plan, Range, Shape, Step, algorithm, algorithms};
+use super::{Action, Buffer, Collective, Plan, Range, Shape, Step};
+use super::{algorithm, algorithms, interface};
 use crate::error::Error;
 
 /// Ranks times buffers per rank that a plan is made for at most: bounds its memory, and keeps arithmetic on ranks,
@@ -42,7 +43,7 @@ pub(super) fn check(shape: &Shape) -> Result<(), Error> {
     if rank >= size || root >= size {
         return refuse(format!("rank {rank} or root {root} is not below the size, {size}"));
     }
-    if root != 0 && collective != Collective::Broadcast {
+    if root != 0 && !matches!(collective, Collective::Broadcast | Collective::Reduce) {
         return refuse(format!("root {root} given to a collective without a root"));
     }
     if !algorithms(collective).contains(&algorithm) {
@@ -123,7 +124,10 @@ impl Builder {
 
     fn place(&self, range: Range) -> Range {
         match range.buffer {
-            Buffer::In(i) if self.plan.shape.in_place => Range { buffer: Buffer::Out(i), ..range },
+            Buffer::In(i) if self.plan.shape.in_place => {
+                let slot = interface::in_place_slot(&self.plan.shape, range.slot);
+                Range { buffer: Buffer::Out(i), slot, ..range }
+            }
             _ => range,
         }
     }

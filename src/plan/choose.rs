@@ -24,6 +24,9 @@ const DOUBLING_BYTES: usize = 16 << 10;
 /// Ranks for which [`DOUBLING_BYTES`] holds; the cross-over grows in proportion to the size beyond (30 α/β for 64 ranks).
 const DOUBLING_SIZE: u32 = 8;
 
+/// Up to this many bytes in all an allgather takes log2 p rounds; above, p-1 rounds of contiguous blocks pipeline better.
+const CIRCULANT_BYTES: usize = 64 << 10;
+
 /// Above this a ring always: its blocks are then large enough for any number of ranks that doubling would serve.
 const DOUBLING_BYTES_MAX: usize = 1 << 20;
 
@@ -36,6 +39,9 @@ pub fn choose(collective: Collective, size: u32, bytes: usize, _buffers: u16) ->
     match collective {
         Collective::Broadcast => Algorithm::Binomial,
         Collective::Barrier => Algorithm::Dissemination,
+        Collective::Reduce => Algorithm::Binomial,
+        Collective::Allgather if bytes <= CIRCULANT_BYTES => Algorithm::Circulant,
+        Collective::Allgather => Algorithm::Ring,
         Collective::Allreduce if size == 2 && bytes <= DIRECT_PAIR_BYTES => Algorithm::Direct,
         Collective::Allreduce if size == 2 => Algorithm::Ring,
         Collective::Allreduce if size <= DIRECT_SIZE && bytes <= DIRECT_BYTES => Algorithm::Direct,
@@ -54,9 +60,13 @@ fn doubling_bytes(size: u32) -> usize {
 #[must_use]
 pub fn algorithms(collective: Collective) -> &'static [Algorithm] {
     match collective {
-        Collective::Allreduce => &[Algorithm::Ring, Algorithm::Direct, Algorithm::Doubling],
+        Collective::Allreduce => {
+            &[Algorithm::Ring, Algorithm::Direct, Algorithm::Doubling, Algorithm::Circulant]
+        }
         Collective::Broadcast => &[Algorithm::Binomial],
         Collective::Barrier => &[Algorithm::Dissemination],
+        Collective::Reduce => &[Algorithm::Binomial],
+        Collective::Allgather => &[Algorithm::Ring, Algorithm::Circulant],
     }
 }
 

@@ -11,6 +11,7 @@
 mod algorithm;
 mod build;
 mod choose;
+mod interface;
 mod layout;
 mod name;
 mod verify;
@@ -201,6 +202,10 @@ pub enum Collective {
     Broadcast = 2,
     /// Nobody leaves before everybody has come.
     Barrier = 3,
+    /// Every rank's input, reduced, on the root.
+    Reduce = 4,
+    /// Every rank's input, by rank, on every rank.
+    Allgather = 5,
 }
 
 /// The algorithms. The numbers are those of the C ABI and of the wire: never changed, never reused.
@@ -217,6 +222,8 @@ pub enum Algorithm {
     Binomial = 4,
     /// Dissemination (Hensgen, Finkel, Manber 1988).
     Dissemination = 5,
+    /// Circulant reduce-scatter, allgather, or both (Träff 2024; Bruck et al. 1997): any size, ceil(log2 p) rounds.
+    Circulant = 6,
 }
 
 /// All that a plan depends on: its key in a cache.
@@ -236,6 +243,18 @@ pub struct Shape {
     pub in_place: bool,
     /// Buffers per rank (allreduce_multi), else 1.
     pub buffers: u16,
+}
+
+impl Shape {
+    /// Whether the plans of some ranks of this collective have scratch, so that all ranks run it slice by slice.
+    #[must_use]
+    pub fn uses_scratch(&self) -> bool {
+        match self.algorithm {
+            Algorithm::Direct | Algorithm::Doubling | Algorithm::Dissemination => true,
+            Algorithm::Binomial => self.collective == Collective::Reduce,
+            Algorithm::Ring | Algorithm::Circulant => false,
+        }
+    }
 }
 
 /// What one rank does in one collective.

@@ -6,7 +6,8 @@ use super::{Algorithm, Collective};
 
 impl Collective {
     /// Every collective, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Allreduce, Self::Broadcast, Self::Barrier];
+    pub const ALL: [Self; 5] =
+        [Self::Allreduce, Self::Broadcast, Self::Barrier, Self::Reduce, Self::Allgather];
 
     /// The collective with this number.
     #[must_use]
@@ -27,6 +28,8 @@ impl Collective {
             Self::Allreduce => "allreduce",
             Self::Broadcast => "broadcast",
             Self::Barrier => "barrier",
+            Self::Reduce => "reduce",
+            Self::Allgather => "allgather",
         }
     }
 }
@@ -39,8 +42,14 @@ impl fmt::Display for Collective {
 
 impl Algorithm {
     /// Every algorithm, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Ring, Self::Direct, Self::Doubling, Self::Binomial, Self::Dissemination];
+    pub const ALL: [Self; 6] = [
+        Self::Ring,
+        Self::Direct,
+        Self::Doubling,
+        Self::Binomial,
+        Self::Dissemination,
+        Self::Circulant,
+    ];
 
     /// The algorithm with this number.
     #[must_use]
@@ -63,13 +72,8 @@ impl Algorithm {
             Self::Doubling => "doubling",
             Self::Binomial => "binomial",
             Self::Dissemination => "dissemination",
+            Self::Circulant => "circulant",
         }
-    }
-
-    /// Whether the plans of some ranks have scratch, so that all ranks run it slice by slice.
-    #[must_use]
-    pub fn uses_scratch(self) -> bool {
-        matches!(self, Self::Direct | Self::Doubling | Self::Dissemination)
     }
 
     /// Whether it promises to combine operands in rank order, as operations that do not commute need.

@@ -296,6 +296,18 @@ static int broadcasts_and_barriers(collect_world *world) {
   REFUSED(collect_broadcast(world, &value, 1, COLLECT_F64, -1, NULL, NULL));
   REFUSED(collect_broadcast(world, &value, (size_t)-1, COLLECT_F64, 0, NULL, NULL));
   REFUSED(collect_barrier(NULL, NULL, NULL));
+  REFUSED(collect_reduce(NULL, &value, &value, 1, COLLECT_F64, COLLECT_SUM, 0, NULL, NULL));
+  REFUSED(collect_reduce(world, NULL, &value, 1, COLLECT_F64, COLLECT_SUM, 0, NULL, NULL));
+  REFUSED(collect_reduce(world, &value, NULL, 1, COLLECT_F64, COLLECT_SUM, 0, NULL, NULL));
+  REFUSED(collect_reduce(world, &value, &value, 1, COLLECT_F64, COLLECT_SUM, 1, NULL, NULL));
+  REFUSED(collect_reduce(world, &value, &value, 1, COLLECT_F64, COLLECT_BOR, 0, NULL, NULL));
+  FINE(collect_reduce(world, &value, &value, 1, COLLECT_F64, COLLECT_SUM, 0, NULL, NULL));
+  REFUSED(collect_allgather(NULL, &value, &value, 1, COLLECT_F64, NULL, NULL));
+  REFUSED(collect_allgather(world, &value, NULL, 1, COLLECT_F64, NULL, NULL));
+  REFUSED(collect_allgather(world, &value, &value, 1, 0, NULL, NULL));
+  REFUSED(collect_allgather(world, &value, &value, (size_t)-1, COLLECT_F64, NULL, NULL));
+  FINE(collect_allgather(world, &value, &value, 1, COLLECT_F64, NULL, NULL));
+  FINE(collect_allgather(world, NULL, NULL, 0, COLLECT_F64, NULL, NULL));
   FINE(collect_broadcast(world, NULL, 0, COLLECT_F64, 0, NULL, NULL));
   FINE(collect_broadcast(world, &value, 1, COLLECT_F64, 0, NULL, NULL));
   CHECK(value == 4.0);
@@ -430,11 +442,38 @@ static int world(collect_store *store) {
   return failed;
 }
 
+/* A store that this process serves: others open its URL, and nobody else can have its address. */
+static int served(void) {
+  collect_store *server = NULL, *client = NULL;
+  char value[4];
+  size_t bytes = 0;
+  REFUSED(collect_store_serve(NULL, &server));
+  REFUSED(collect_store_serve("127.0.0.1:0", NULL));
+  REFUSED(collect_store_serve("nowhere", &server));
+  CHECK(server == NULL);
+  CHECK(collect_store_url(NULL) == NULL);
+  FINE(collect_store_serve("127.0.0.1:0", &server));
+  CHECK(strncmp(collect_store_url(server), "tcp://127.0.0.1:", 16) == 0);
+  FINE(collect_store_open(collect_store_url(server), 60000000000, &client));
+  CHECK(strcmp(collect_store_url(client), collect_store_url(server)) == 0);
+  FINE(collect_store_set(client, "key", "abc", 3, 60000000000));
+  FINE(collect_store_get(server, "key", 60000000000, value, sizeof value, &bytes));
+  CHECK(bytes == 3 && memcmp(value, "abc", 3) == 0);
+  collect_store_destroy(client);
+  client = NULL;
+  CHECK(collect_store_serve(collect_store_url(server) + 6, &client) == COLLECT_ERR_STORE);
+  CHECK(client == NULL);
+  collect_store_destroy(server);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   collect_store *hash = NULL;
   if (before_the_first_failure() || statuses() || types()) return 1;
   if (stores_that_cannot_be_used(argc > 1 ? argv[1] : argv[0])) return 1;
+  if (served()) return 1;
   FINE(collect_store_create_hash(&hash));
+  CHECK(collect_store_url(hash) == NULL);
   const int failed = store(hash) || creations_that_are_refused(hash) || world(hash);
   collect_store_destroy(hash);
   return failed;

@@ -48,13 +48,20 @@ pub(crate) fn both(name: &str, size: usize, body: impl Fn(&World) + Sync) {
 pub(crate) fn threads(size: usize, options: &WorldOptions, body: &(impl Fn(&World) + Sync)) {
     let store: Arc<dyn Store> = Arc::new(HashStore::new());
     thread::scope(|scope| {
-        for rank in 0..size {
+        let start = |rank: usize| {
             let store = &store;
             let name = format!("rank {rank}");
             let run = move || body(&World::create(&**store, rank, size, options).unwrap());
-            thread::Builder::new().name(name).spawn_scoped(scope, run).unwrap();
-        }
+            thread::Builder::new().name(name).spawn_scoped(scope, run).unwrap()
+        };
+        join((0..size).map(start).collect());
     });
+}
+
+/// Joins threads one by one: ThreadSanitizer does not see the end of a scope.
+pub(crate) fn join(threads: Vec<thread::ScopedJoinHandle<'_, ()>>) {
+    let ends: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+    assert!(ends.iter().all(Result::is_ok), "a thread has panicked");
 }
 
 /// Runs `body` on ranks that are processes, each of which must end well.

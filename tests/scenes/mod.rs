@@ -103,10 +103,18 @@ impl Running {
     /// Waits for the end. The results are right, or there are none.
     pub(crate) fn end(self, size: usize) -> Result<(), Error> {
         self.request.wait()?;
-        // SAFETY: the request has ended, so the memory is ours again; it was leaked from a boxed slice of this type.
-        let values = unsafe { Box::from_raw(self.values) };
-        assert!(are_sums(&values, size), "an allreduce that succeeded has a wrong number");
+        // SAFETY: the request has ended, so the memory is ours again.
+        let values = unsafe { &*self.values };
+        assert!(are_sums(values, size), "an allreduce that succeeded has a wrong number");
         Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.request.wait();
+        // SAFETY: the request has ended, so the memory is ours again; it was leaked from a boxed slice of this type.
+        drop(unsafe { Box::from_raw(self.values) });
     }
 }
 

@@ -2,6 +2,7 @@
 //! arm in `main`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use collect::{Algorithm, Datatype, Op};
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Run(RunArguments),
     Bench(BenchArguments),
     Info(InfoArguments),
+    Store(StoreArguments),
     /// Ends the groups of a launcher that was killed; `run` starts it.
     #[command(name = "guard-groups", hide = true)]
     Guard,
@@ -51,6 +53,16 @@ pub(crate) struct RunArguments {
         value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<OsString>,
+}
+
+/// Serve a store through which ranks meet, until a signal asks for the end. Prints its URL.
+///
+/// If LIBCOLLECT_STORE_TOKEN is set, only those who have the same are served.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArguments {
+    /// Where to listen: an IP address and a port, 0 for any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
 }
 
 /// Tell the version, what this host offers, and which settings are in force.
@@ -145,6 +157,8 @@ impl BenchArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchKind {
     Allreduce,
+    Reduce,
+    Allgather,
     Broadcast,
     Barrier,
     Create,
@@ -155,6 +169,8 @@ impl BenchKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Allreduce => "allreduce",
+            Self::Reduce => "reduce",
+            Self::Allgather => "allgather",
             Self::Broadcast => "broadcast",
             Self::Barrier => "barrier",
             Self::Create => "create",

@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod info;
 mod run;
+mod store;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Store(arguments) => store::store(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Guard => run::guard(),
     };

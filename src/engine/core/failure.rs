@@ -215,11 +215,9 @@ impl Core {
         for reference in active {
             let Some(op) = self.ops[reference.slot].as_deref() else { continue };
             let Some(gone) = op.members.rank(peer) else { continue };
-            let has_later = op.run.slice_next < op.slices() && op.program.peers().contains(&gone);
-            let needs = has_later
-                || (0..op.run.parts.len())
-                    .any(|index| self.partner_that_left(op, index) == Some(gone));
-            if needs {
+            // Later slices are asked when they begin: what they need from it may be here already.
+            let mut parts = 0..op.run.parts.len();
+            if parts.any(|index| self.partner_that_left(op, index) == Some(gone)) {
                 self.fail_for_leaver(reference, gone);
             }
         }

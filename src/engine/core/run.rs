@@ -89,11 +89,12 @@ impl Core {
             }
             let index = op.begin_part();
             slice = op.run.parts[index].slice;
+            // What a member sent for this slice before it left is here, early: then it is not missed.
+            self.take_early_slice(op, reference, slice);
             if let Some(gone) = self.partner_that_left(op, index) {
                 self.leavers.push((reference, gone));
                 return;
             }
-            self.take_early_slice(op, reference, slice);
             for step in 0..u32::try_from(op.run.parts[index].steps.len()).unwrap_or(u32::MAX) {
                 self.poke(op, reference, slice, step);
             }

@@ -102,9 +102,7 @@ impl Core {
                     op.run.queued_at.retain(|at| *at != key);
                 }
             }
-            let slices: [Option<u32>; 2] =
-                [op.run.parts.first().map(|p| p.slice), op.run.parts.get(1).map(|p| p.slice)];
-            for slice in slices.into_iter().flatten() {
+            for slice in op.slices_under_way().into_iter().flatten() {
                 self.end_part_if_done(&mut op, reference, slice);
             }
             self.settle(reference.slot, op);
@@ -115,8 +113,7 @@ impl Core {
     fn frame_of(&mut self, op: &mut Operation, reference: OpRef, peer: usize) -> Turn {
         let Some(rank) = op.members.rank(peer) else { return Turn::Nothing };
         let program = op.program.clone();
-        let first = op.run.parts.iter().map(|part| part.slice).min().unwrap_or(0);
-        for slice in [first, first.saturating_add(1)] {
+        for slice in op.slices_under_way().into_iter().flatten() {
             let Some(index) = op.part_of(slice) else { continue };
             for step in program.sends_to(rank) {
                 let part = &op.run.parts[index];

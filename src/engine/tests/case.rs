@@ -195,6 +195,8 @@ fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
         Collective::Broadcast,
         Collective::Broadcast,
         Collective::Barrier,
+        Collective::Reduce,
+        Collective::Allgather,
     ]);
     let datatype = random.pick(&Datatype::ALL);
     let op = random.pick(&[Op::Sum, Op::Sum, Op::Avg, Op::Max, Op::Min]);
@@ -217,6 +219,8 @@ fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
                 call.in_place = u64::MAX;
             }
         }
+        Collective::Reduce => call.root = u32::try_from(random.below(size)).unwrap(),
+        Collective::Allgather => call.op = Op::Sum,
         Collective::Broadcast => {
             call.root = u32::try_from(random.below(size)).unwrap();
             call.op = Op::Sum;
@@ -314,7 +318,7 @@ fn other(random: &mut Random, case: &Case, call: usize) -> Option<Call> {
     if right.collective == Collective::Barrier && wrong.collective == Collective::Barrier {
         return None;
     }
-    if wrong.collective != Collective::Broadcast {
+    if !matches!(wrong.collective, Collective::Broadcast | Collective::Reduce) {
         wrong.root = 0;
     }
     let is_seen =

@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use super::case::{Call, Case, Fault};
-use super::memory::{Memory, expected};
+use super::memory::{Memory, UNTOUCHED, block, expected};
 use super::rank::{Act, Rank, world_id};
 use super::verdict;
 use crate::engine::core::Command;
 use crate::link::sim::Network;
 use crate::link::sim::random::Random;
+use crate::plan::Collective;
 
 /// More steps than any case needs: what passes them runs for ever.
 const STEPS_MAX: usize = 400_000;
@@ -223,8 +224,20 @@ impl<'a> Harness<'a> {
             return;
         }
         let size = self.case.worlds[call.world].peers.len();
-        let is_broadcast = call.collective == crate::plan::Collective::Broadcast;
-        self.check_everybody_came(Act::Call(number), !is_broadcast && call.count > 0);
+        let me = self.case.rank_in(call.world, rank).expect("a member");
+        let hears_all = match call.collective {
+            Collective::Allreduce | Collective::Barrier => call.count > 0,
+            Collective::Reduce => call.count > 0 && call.root as usize == me,
+            Collective::Allgather => !block(call, size, size - 1).is_empty(),
+            Collective::Broadcast => false,
+        };
+        self.check_everybody_came(Act::Call(number), hears_all);
+        if call.collective == Collective::Reduce && call.root as usize != me {
+            let is_in_place = call.in_place >> me & 1 == 1;
+            let output = self.ranks[rank].running[index].outputs[0].content();
+            assert!(is_in_place || output.iter().all(|byte| *byte == UNTOUCHED), "{call:?}");
+            return;
+        }
         let right = expected(self.case.seed, number, call, size);
         for output in &self.ranks[rank].running[index].outputs {
             if let Some(at) = (0..right.len()).find(|at| output.content()[*at] != right[*at]) {

@@ -1,6 +1,8 @@
 //! A caller's buffers in a test: guarded, filled from the seed, compared with what they should hold, poisoned.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
 use super::case::Call;
@@ -13,6 +15,8 @@ use crate::reduce::reduce;
 const GUARD: usize = 24;
 const FENCE: u8 = 0xa5;
 const POISON: u8 = 0x5a;
+/// What an output holds before the call.
+pub(super) const UNTOUCHED: u8 = 0xee;
 
 /// A buffer between two fences.
 #[derive(Debug)]
@@ -79,8 +83,18 @@ pub(super) fn input(seed: u64, number: usize, call: &Call, rank: usize, buffer: 
     out
 }
 
+/// The bytes of an allgather's result that a rank brings.
+pub(super) fn block(call: &Call, size: usize, rank: usize) -> Range<usize> {
+    let stride = call.count.div_ceil(size);
+    let start = |rank: usize| (rank * stride).min(call.count) * call.datatype.bytes();
+    start(rank)..start(rank + 1)
+}
+
 /// What every output holds in the end.
 pub(super) fn expected(seed: u64, number: usize, call: &Call, size: usize) -> Vec<u8> {
+    if call.collective == Collective::Allgather {
+        return input(seed, number, call, 0, 0);
+    }
     if call.collective == Collective::Broadcast {
         return input(seed, number, call, call.root as usize, 0);
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::case::{Call, Case, Fault};
-use super::memory::{Memory, input};
+use super::memory::{Memory, UNTOUCHED, block, expected, input};
 use crate::datatype::{Datatype, Op};
 use crate::engine::core::{Command, Core, Registration};
 use crate::engine::operation::{Operation, Run};
@@ -65,7 +65,10 @@ pub(super) fn fingerprint(call: &Call) -> Fingerprint {
     Fingerprint {
         collective: call.collective as u8,
         datatype: call.datatype as u8,
-        op: if call.collective == Collective::Allreduce { call.op as u8 } else { 0 },
+        op: match call.collective {
+            Collective::Allreduce | Collective::Reduce => call.op as u8,
+            _ => 0,
+        },
         algorithm: call.algorithm as u8,
         root: call.root,
         count: call.count as u64,
@@ -175,22 +178,33 @@ impl Rank {
         let contents: Vec<Vec<u8>> = (0..usize::from(call.buffers))
             .map(|buffer| input(case.seed, number, &call, me, buffer))
             .collect();
+        let size = spec.peers.len();
         let shift = number + self.number;
         let mut inputs = Vec::new();
         let mut outputs: Vec<Memory> = contents
             .iter()
             .map(|content| match is_in_place && has_input {
                 true => Memory::new(content, shift),
-                false => Memory::new(&vec![0xee; content.len()], shift),
+                false => Memory::new(&vec![UNTOUCHED; content.len()], shift),
             })
             .collect();
-        if has_input && !is_in_place {
+        if call.collective == Collective::Allgather {
+            let all = expected(case.seed, number, &call, size);
+            let mine = block(&call, size, me);
+            let mut before = vec![UNTOUCHED; all.len()];
+            before[mine.clone()].copy_from_slice(&all[mine.clone()]);
+            if is_in_place {
+                outputs = vec![Memory::new(&before, shift)];
+            } else {
+                inputs = vec![Memory::new(&all[mine], shift + 3)];
+            }
+        } else if has_input && !is_in_place {
             inputs = contents.iter().map(|content| Memory::new(content, shift + 3)).collect();
         }
         let shape = Shape {
             collective: call.collective,
             algorithm: call.algorithm,
-            size: u32::try_from(spec.peers.len()).unwrap(),
+            size: u32::try_from(size).unwrap(),
             rank: u32::try_from(me).unwrap(),
             root: call.root,
             in_place: is_in_place,
@@ -218,10 +232,8 @@ impl Rank {
         outputs: Vec<Region>,
     ) -> Box<Operation> {
         let program = program(shape);
-        // By what all ranks know: not every rank's plan has scratch where the algorithm has.
-        let has_scratch = matches!(call.algorithm, Algorithm::Direct | Algorithm::Doubling);
         let of_slice = (case.limits.slice / call.datatype.bytes()).max(1);
-        let slice_count = if has_scratch { of_slice } else { call.count.max(1) };
+        let slice_count = if shape.uses_scratch() { of_slice } else { call.count.max(1) };
         self.operation(Operation {
             class: Class::Ordered,
             number: 0,

@@ -5,13 +5,15 @@
 //! rank, which are folded into `Out(0)` before the algorithm and copied from it afterwards.
 
 mod binomial;
+mod circulant;
 mod direct;
 mod dissemination;
 mod doubling;
+mod reduce;
 mod ring;
 
 use super::build::Builder;
-use super::{Action, Algorithm, Buffer, Range, Shape};
+use super::{Action, Algorithm, Buffer, Collective, Range, Shape};
 
 /// The one block that most algorithms work on.
 const INPUT: Range = Range { buffer: Buffer::In(0), slot: 0, block: 0, blocks: 1 };
@@ -20,7 +22,7 @@ const OUTPUT: Range = Range { buffer: Buffer::Out(0), slot: 0, block: 0, blocks:
 /// Logical blocks that the algorithm cuts a buffer into.
 pub(super) fn blocks(shape: &Shape) -> u32 {
     match shape.algorithm {
-        Algorithm::Ring => shape.size,
+        Algorithm::Ring | Algorithm::Circulant => shape.size,
         _ => 1,
     }
 }
@@ -38,9 +40,10 @@ pub(super) fn emit(b: &mut Builder) {
             spread(b, ring::arrival_order(&shape));
         }
         _ => {
-            fold(b, 0..1);
+            let blocks = blocks(&shape);
+            fold(b, 0..blocks);
             emit_one(b);
-            spread(b, 0..1);
+            spread(b, 0..blocks);
         }
     }
 }
@@ -52,11 +55,17 @@ fn emit_one(b: &mut Builder) {
         return b.copy(OUTPUT, INPUT);
     }
     match shape.algorithm {
+        Algorithm::Ring if shape.collective == Collective::Allgather => ring::allgather(b),
         Algorithm::Ring => ring::emit(b),
         Algorithm::Direct => direct::emit(b),
         Algorithm::Doubling => doubling::emit(b),
+        Algorithm::Binomial if shape.collective == Collective::Reduce => reduce::emit(b),
         Algorithm::Binomial => binomial::emit(b),
         Algorithm::Dissemination => dissemination::emit(b),
+        Algorithm::Circulant if shape.collective == Collective::Allgather => {
+            circulant::allgather(b);
+        }
+        Algorithm::Circulant => circulant::allreduce(b),
     }
 }
 

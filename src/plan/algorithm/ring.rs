@@ -29,6 +29,19 @@ pub(super) fn emit(b: &mut Builder) {
     }
 }
 
+/// Ring allgather: p-1 steps, n(p-1)/p bytes sent and received, of n bytes in all.
+pub(super) fn allgather(b: &mut Builder) {
+    let shape = b.shape();
+    let (next, previous) = ((shape.rank + 1) % shape.size, back(&shape, 1));
+    let own = Range { buffer: Buffer::In(0), slot: 0, block: shape.rank, blocks: 1 };
+    b.copy(Range::block(Buffer::Out(0), shape.rank), own);
+    for step in 0..shape.size - 1 {
+        let source = Range::block(Buffer::Out(0), back(&shape, step));
+        b.send(next, if step == 0 { own } else { source });
+        b.recv(previous, Range::block(Buffer::Out(0), back(&shape, step + 1)));
+    }
+}
+
 /// The blocks in the order in which [`emit`] first needs them.
 pub(super) fn use_order(shape: &Shape) -> impl Iterator<Item = u32> {
     (1..=shape.size).map(|step| back(shape, step))

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use super::random::{Random, mix};
-use crate::plan::{Action, Buffer, Collective, Layout, Plan, Range, Step};
+use crate::plan::{Action, Buffer, Collective, Layout, Plan, Range, Step, interface};
 
 const PRIME: u64 = 65_521;
 
@@ -129,28 +129,29 @@ impl<'a> Interpreter<'a> {
 
     fn judge(&self, memory: &[Vec<Vec<Element>>]) -> Result<(), String> {
         let shape = self.plans[0].shape;
-        let root = shape.root as usize;
-        let contributors = match shape.collective {
-            Collective::Broadcast => root..root + 1,
-            Collective::Allreduce | Collective::Barrier => {
-                0..self.plans.len() * usize::from(shape.buffers)
-            }
-        };
         let (any_tree, any_order) =
             (shape.collective == Collective::Barrier, !shape.algorithm.is_ordered());
-        for index in 0..self.count {
-            let all = contributors.clone().map(|contributor| Element::input(contributor, index));
-            let expected = all.reduce(Element::combine).unwrap_or(Element::GARBAGE);
-            let tree = memory[0][0][index].tree;
-            let outputs = memory.iter().flat_map(|memory| &memory[..shape.buffers.into()]);
-            for got in outputs.map(|elements| elements[index]) {
-                let right = !got.spoilt
-                    && got.is_final == (contributors.len() > 1)
-                    && got.set == expected.set
-                    && (any_tree || (got.sum == expected.sum && got.tree == tree))
-                    && (any_order || got.map == expected.map);
-                if !right {
-                    return Err(format!("element {index} is {got:?}, not {expected:?}"));
+        let layout = Layout::new(&self.plans[0], self.count);
+        for block in 0..self.plans[0].blocks {
+            let contributors = interface::contributors(&shape, block);
+            let span = layout.span(Range::block(Buffer::Out(0), block)).unwrap();
+            let holders: Vec<usize> = (0..self.plans.len())
+                .filter(|rank| interface::outputs(&self.plans[*rank]).contains(&block))
+                .collect();
+            for index in span {
+                let all = contributors.clone().map(|c| Element::input(c as usize, index));
+                let expected = all.reduce(Element::combine).unwrap_or(Element::GARBAGE);
+                let tree = memory[holders[0]][0][index].tree;
+                let of_rank = |rank: &usize| &memory[*rank][..shape.buffers.into()];
+                for got in holders.iter().flat_map(of_rank).map(|elements| elements[index]) {
+                    let right = !got.spoilt
+                        && got.is_final == (contributors.len() > 1)
+                        && got.set == expected.set
+                        && (any_tree || (got.sum == expected.sum && got.tree == tree))
+                        && (any_order || got.map == expected.map);
+                    if !right {
+                        return Err(format!("element {index} is {got:?}, not {expected:?}"));
+                    }
                 }
             }
         }
@@ -174,11 +175,16 @@ fn memory(plan: &Plan, count: usize) -> Vec<Vec<Element>> {
     let mut memory = vec![vec![Element::GARBAGE; count]; 2 * buffers];
     let scratch = Layout::new(plan, count).elements(Buffer::Scratch).unwrap_or(0);
     memory.push(vec![Element::GARBAGE; scratch]);
-    if plan.shape.collective != Collective::Broadcast || plan.shape.rank == plan.shape.root {
-        for i in 0..plan.shape.buffers {
-            let contributor = plan.shape.rank as usize * buffers + usize::from(i);
-            memory[place(plan, Buffer::In(i))] =
-                (0..count).map(|index| Element::input(contributor, index)).collect();
+    let layout = Layout::new(plan, count);
+    for (i, slot, block) in interface::inputs(plan) {
+        let contributor = plan.shape.rank as usize * buffers + usize::from(i);
+        let name = if plan.shape.in_place { Buffer::Out(i) } else { Buffer::In(i) };
+        let slot =
+            if plan.shape.in_place { interface::in_place_slot(&plan.shape, slot) } else { slot };
+        let start = layout.span(Range { buffer: name, slot, block, blocks: 1 }).unwrap().start;
+        let whole = layout.span(Range::block(Buffer::Out(0), block)).unwrap();
+        for (at, index) in whole.enumerate() {
+            memory[place(plan, name)][start + at] = Element::input(contributor, index);
         }
     }
     memory
@@ -340,11 +346,14 @@ fn every_algorithm_gives_the_right_result_under_random_schedules() {
         (Collective::Allreduce, 3),
         (Collective::Broadcast, 1),
         (Collective::Barrier, 1),
+        (Collective::Reduce, 1),
+        (Collective::Allgather, 1),
     ] {
         for algorithm in crate::plan::algorithms(collective) {
             for size in [1, 2, 3, 4, 5, 7, 8, 13, 16] {
                 for (seed, count) in [0, 1, 2, 17, 47].into_iter().enumerate() {
-                    let root = if collective == Collective::Broadcast { size / 2 } else { 0 };
+                    let has_root = matches!(collective, Collective::Broadcast | Collective::Reduce);
+                    let root = if has_root { size / 2 } else { 0 };
                     let in_place = |rank: u32| (rank + size + count).is_multiple_of(2);
                     let plans = super::plans(collective, *algorithm, size, root, buffers, in_place);
                     let interpreter = Interpreter::new(&plans, count as usize).unwrap();

@@ -73,12 +73,14 @@ fn world(random: &mut Random) -> Vec<Plan> {
         Collective::Allreduce,
         Collective::Broadcast,
         Collective::Barrier,
+        Collective::Reduce,
+        Collective::Allgather,
     ]);
     let algorithm = random.pick(algorithms(collective));
     let most = if algorithm == Algorithm::Ring { 5 } else { 8 };
     let size = 1 + random.below(most) as u32;
     let root = match collective {
-        Collective::Broadcast => random.below(size as usize) as u32,
+        Collective::Broadcast | Collective::Reduce => random.below(size as usize) as u32,
         _ => 0,
     };
     let multi = collective == Collective::Allreduce && random.chance(20);

@@ -42,6 +42,18 @@ fn broadcast_is_proved_from_every_root() {
 }
 
 #[test]
+fn reduce_is_proved_to_every_root() {
+    for size in 1..=64 {
+        (0..size).for_each(|root| prove(Collective::Reduce, size, root, 1));
+    }
+}
+
+#[test]
+fn allgather_is_proved() {
+    (1..=64).chain([100, 128]).for_each(|size| prove(Collective::Allgather, size, 0, 1));
+}
+
+#[test]
 fn barrier_is_proved() {
     (1..=64).for_each(|size| prove(Collective::Barrier, size, 0, 1));
 }

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use super::Fault;
 use crate::plan::build::check as check_shape;
-use crate::plan::{Action, Buffer, CONTRIBUTIONS_MAX, Plan, Range, Shape, Step};
+use crate::plan::{
+    Action, Buffer, CONTRIBUTIONS_MAX, Collective, Plan, Range, Shape, Step, interface,
+};
 
 pub(super) fn check(plans: &[Plan]) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -97,7 +99,9 @@ fn check_ranges(plan: &Plan, step: &Step, say: &mut impl FnMut(String)) {
     }
     if let Some(target) = step.target() {
         check_range(plan, target, say);
-        if matches!(target.buffer, Buffer::In(_)) {
+        let has_output = !interface::outputs(plan).is_empty();
+        let is_output = matches!(target.buffer, Buffer::Out(_)) && has_output;
+        if !is_output && target.buffer != Buffer::Scratch {
             say(format!("{target:?} is written: not an output, not scratch"));
         }
         if reads(step).any(|source| source.meets(&target) && source.slot != target.slot) {
@@ -118,7 +122,10 @@ fn check_range(plan: &Plan, range: Range, say: &mut impl FnMut(String)) {
     {
         say(format!("{range:?} is empty or leaves its buffer"));
     }
-    if range.buffer != Buffer::Scratch && range.slot != range.block {
+    let is_own = plan.shape.collective == Collective::Allgather
+        && matches!(range.buffer, Buffer::In(_))
+        && (range.slot, range.block, range.blocks) == (0, plan.shape.rank, 1);
+    if range.buffer != Buffer::Scratch && range.slot != range.block && !is_own {
         say(format!("{range:?} is not in its own slot, which may be shorter"));
     }
     if plan.shape.in_place && matches!(range.buffer, Buffer::In(_)) {

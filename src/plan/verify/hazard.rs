@@ -4,7 +4,8 @@
 //! A causal receive has no order of its own; what it would need becomes a claim, for `causal` to prove.
 
 use super::{Fault, World, cell_count, cells, input_cell};
-use crate::plan::{Collective, Plan};
+use crate::plan::Plan;
+use crate::plan::interface::inputs;
 
 /// That causal receive `receive` need not wait for `earlier`, an earlier step of its rank, before it writes or reads
 /// `cell`. The steps are ids.
@@ -37,12 +38,8 @@ impl<'a> Cells<'a> {
     fn new(plan: &'a Plan) -> Self {
         let count = cell_count(plan);
         let mut holds_input = vec![false; count];
-        if plan.shape.collective != Collective::Broadcast || plan.shape.rank == plan.shape.root {
-            for buffer in 0..plan.shape.buffers {
-                for block in 0..plan.blocks {
-                    holds_input[input_cell(plan, buffer, block)] = true;
-                }
-            }
+        for (buffer, slot, _) in inputs(plan) {
+            holds_input[input_cell(plan, buffer, slot)] = true;
         }
         Self { plan, holds_input, writer: vec![None; count], readers: vec![Vec::new(); count] }
     }

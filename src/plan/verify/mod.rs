@@ -17,6 +17,7 @@ mod value;
 
 use std::fmt;
 
+use super::interface::in_place_slot;
 use super::{Buffer, Plan, Range, Step};
 
 /// Something that a plan does wrong.
@@ -117,7 +118,11 @@ fn cell_count(plan: &Plan) -> usize {
 }
 
 /// The cell of a contribution: input i is output i in place.
-fn input_cell(plan: &Plan, buffer: u16, block: u32) -> usize {
-    let buffer = if plan.shape.in_place { Buffer::Out(buffer) } else { Buffer::In(buffer) };
-    cells(plan, Range::block(buffer, block)).start
+fn input_cell(plan: &Plan, buffer: u16, slot: u32) -> usize {
+    let range = if plan.shape.in_place {
+        Range::block(Buffer::Out(buffer), in_place_slot(&plan.shape, slot))
+    } else {
+        Range::block(Buffer::In(buffer), slot)
+    };
+    cells(plan, range).start
 }

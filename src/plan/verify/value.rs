@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::message::Partners;
 use super::{Fault, World, cell_count, cells, input_cell};
-use crate::plan::{Action, Buffer, Collective, Plan, Range};
+use crate::plan::{Action, Buffer, Collective, Plan, Range, interface};
 
 type Tree = usize;
 
@@ -158,13 +158,9 @@ fn combine(trees: &mut Trees, operands: &[Option<Tree>], last: bool) -> Option<T
 fn inputs(plan: &Plan, trees: &mut Trees) -> Vec<Option<Tree>> {
     let mut memory = vec![None; cell_count(plan)];
     let shape = plan.shape;
-    if shape.collective != Collective::Broadcast || shape.rank == shape.root {
-        for buffer in 0..shape.buffers {
-            for block in 0..plan.blocks {
-                let contributor = shape.rank * u32::from(shape.buffers) + u32::from(buffer);
-                memory[input_cell(plan, buffer, block)] = Some(trees.leaf(contributor, block));
-            }
-        }
+    for (buffer, slot, block) in interface::inputs(plan) {
+        let contributor = shape.rank * u32::from(shape.buffers) + u32::from(buffer);
+        memory[input_cell(plan, buffer, slot)] = Some(trees.leaf(contributor, block));
     }
     memory
 }
@@ -174,7 +170,7 @@ fn compare(plans: &[Plan], trees: &Trees, memory: &[Vec<Option<Tree>>], faults: 
     let mut seen = HashMap::new();
     for (plan, memory) in plans.iter().zip(memory) {
         for buffer in 0..plan.shape.buffers {
-            for block in 0..plan.blocks {
+            for block in interface::outputs(plan) {
                 let cell = cells(plan, Range::block(Buffer::Out(buffer), block)).start;
                 let mut say = |text: &str| {
                     let text = format!("block {block} of output {buffer}: {text}");
@@ -197,11 +193,8 @@ fn compare(plans: &[Plan], trees: &Trees, memory: &[Vec<Option<Tree>>], faults: 
 /// Judges one output block by itself.
 fn judge(plan: &Plan, facts: &Facts, block: u32, say: &mut impl FnMut(&str)) {
     let shape = plan.shape;
-    let everyone = shape.size * u32::from(shape.buffers);
-    let (expected, reduces) = match shape.collective {
-        Collective::Broadcast => (bits(shape.root..shape.root + 1), false),
-        Collective::Allreduce | Collective::Barrier => (bits(0..everyone), everyone > 1),
-    };
+    let all = interface::contributors(&shape, block);
+    let (reduces, expected) = (all.len() > 1, bits(all));
     if facts.block != block {
         say("holds another block");
     }

@@ -68,10 +68,12 @@ struct Buffers {
 fn measure_size(bench: &Bench<'_>, bytes: usize) -> Result<Line, Error> {
     let arguments = bench.arguments;
     let (datatype, op) = (arguments.datatype, arguments.op);
-    let count = bytes / datatype.bytes();
+    // As nccl-tests counts: the bytes of an allgather are those of its output.
+    let parts = if arguments.kind == BenchKind::Allgather { bench.world.size() } else { 1 };
+    let count = bytes / datatype.bytes() / parts * parts;
     let mut buffers = Buffers { source: Vec::new(), target: vec![0; count * datatype.bytes()] };
-    let is_reduced = arguments.kind == BenchKind::Allreduce;
-    for at in 0..count {
+    let is_reduced = matches!(arguments.kind, BenchKind::Allreduce | BenchKind::Reduce);
+    for at in 0..count / parts {
         let value = pattern::value(bench.world.rank(), at, if is_reduced { op } else { Op::Sum });
         pattern::encode((value, 1), datatype, &mut buffers.source);
     }
@@ -125,6 +127,14 @@ fn run_once(bench: &Bench<'_>, buffers: &mut Buffers) -> Result<Duration, Error>
             let source = if is_in_place { target.in_place() } else { Source::of(&buffers.source) };
             Call::Allreduce { source, target, datatype, op: arguments.op }
         }
+        BenchKind::Reduce => {
+            let (source, target) = (Source::of(&buffers.source), Target::of(&mut buffers.target));
+            Call::Reduce { source, target, datatype, op: arguments.op, root: 0 }
+        }
+        BenchKind::Allgather => {
+            let (source, target) = (Source::of(&buffers.source), Target::of(&mut buffers.target));
+            Call::Allgather { source, target, datatype }
+        }
         BenchKind::Broadcast => {
             Call::Broadcast { buffer: Target::of(&mut buffers.target), datatype, root: 0 }
         }
@@ -138,10 +148,17 @@ fn run_once(bench: &Bench<'_>, buffers: &mut Buffers) -> Result<Duration, Error>
 /// Elements that are not what they must be.
 fn count_wrong(bench: &Bench<'_>, buffers: &Buffers, count: usize) -> u64 {
     let arguments = bench.arguments;
+    if arguments.kind == BenchKind::Reduce && bench.world.rank() != 0 {
+        return 0;
+    }
+    let each = (count / bench.world.size()).max(1);
     let mut right = Vec::new();
     for at in 0..count {
         let fraction = match arguments.kind {
-            BenchKind::Allreduce => pattern::result(bench.world.size(), at, arguments.op),
+            BenchKind::Allreduce | BenchKind::Reduce => {
+                pattern::result(bench.world.size(), at, arguments.op)
+            }
+            BenchKind::Allgather => (pattern::value(at / each, at % each, Op::Sum), 1),
             _ => (pattern::value(0, at, Op::Sum), 1),
         };
         pattern::encode(fraction, arguments.datatype, &mut right);

@@ -49,11 +49,9 @@ fn join(arguments: &BenchArguments) -> Result<ExitCode, Error> {
     let world = World::create(&store, rank, size, &options)?;
     let bench = Bench { arguments, world, store };
     let wrong = match arguments.kind {
-        BenchKind::Allreduce | BenchKind::Broadcast | BenchKind::Barrier => {
-            collectives::measure(&bench)?
-        }
         BenchKind::Create => create::measure(&bench)?,
         BenchKind::Fork => fork::measure(&bench)?,
+        _ => collectives::measure(&bench)?,
     };
     bench.barrier()?;
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

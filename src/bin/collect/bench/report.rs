@@ -28,7 +28,12 @@ impl Line {
     /// As nccl-tests defines it: what the busiest link would carry.
     fn busbw(&self) -> f64 {
         let n = self.ranks as f64;
-        self.algbw() * if self.collective == "allreduce" { 2.0 * (n - 1.0) / n } else { 1.0 }
+        let factor = match self.collective {
+            "allreduce" => 2.0 * (n - 1.0) / n,
+            "allgather" => (n - 1.0) / n,
+            _ => 1.0,
+        };
+        self.algbw() * factor
     }
 
     pub(crate) fn json(&self) -> Value {

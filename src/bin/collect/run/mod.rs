@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::args::RunArguments;
 use output::Output;
 use rank::{Rank, Setting};
-use signals::Signals;
+pub(crate) use signals::{Signals, is_request};
 
 pub(crate) use guard::guard;
 

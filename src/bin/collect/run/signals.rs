@@ -7,17 +7,17 @@ use std::{io, ptr};
 /// What asks the run to end, and goes on to the ranks.
 const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-pub(super) fn is_request(signal: i32) -> bool {
+pub(crate) fn is_request(signal: i32) -> bool {
     REQUESTS.contains(&signal)
 }
 
 /// The set that is blocked in this process: requests, and the end of a child.
-pub(super) struct Signals(libc::sigset_t);
+pub(crate) struct Signals(libc::sigset_t);
 
 impl Signals {
     /// Blocks them, in this thread and in all that it starts. A request that the launcher was started to ignore
     /// (`nohup`, a shell's background job) stays ignored, here and in the ranks.
-    pub(super) fn block() -> Result<Self, String> {
+    pub(crate) fn block() -> Result<Self, String> {
         // SAFETY: no handler is installed. An ignored SIGCHLD would have the kernel reap ranks behind our back.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut set = empty();
@@ -34,7 +34,7 @@ impl Signals {
     }
 
     /// Waits for one of them, for `limit` at most. `None` is no signal (yet).
-    pub(super) fn wait(&self, limit: Option<Duration>) -> Option<i32> {
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<i32> {
         let limit = limit.unwrap_or(Duration::from_secs(3600));
         let limit = libc::timespec {
             tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
