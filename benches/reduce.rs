@@ -2,14 +2,15 @@
 //!
 //! Two buffers are combined into a third, all far larger than the caches; rates count the bytes of all three, for the
 //! reductions and for the plain loop that measures the bandwidth. A rate below 60 % of it needs a reason. The last rate
-//! is that of buffers in the second-level cache, which shows what the arithmetic costs.
+//! is that of buffers in the second-level cache, which shows what the arithmetic costs. The row of `premul_sum` is that
+//! of the multiplication before it, from one buffer to another, whose rates count the bytes of both.
 
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::Instant;
 
 use collect::memory::Region;
-use collect::reduce::{path_name, reduce};
+use collect::reduce::{path_name, reduce, scale};
 use collect::{Datatype, Op, Target};
 
 /// Bytes of a buffer.
@@ -32,9 +33,10 @@ fn main() {
     let (bytes, repeats) = if quick { (1 << 16, 1) } else { (BYTES, REPEATS) };
     let mut buffers = [0, 1, 2].map(|seed| filled(bytes, seed));
     println!("path {}, three buffers of {bytes} bytes, rates in GB/s", path_name());
-    println!("{:6}{:6}{:>8}{:>8}{:>6}{:>8}", "type", "op", "memory", "rate", "%", "cached");
+    println!("{:7}{:11}{:>8}{:>8}{:>6}{:>8}", "type", "op", "memory", "rate", "%", "cached");
     for datatype in Datatype::ALL {
-        for op in Op::ALL.into_iter().filter(|op| op.allows(datatype)) {
+        let ops = Op::ALL.into_iter().filter(|op| *op != Op::Custom);
+        for op in ops.filter(|op| op.allows(datatype)) {
             if wanted.as_ref().is_none_or(|name| name == datatype.name()) {
                 row(datatype, op, &mut buffers, repeats);
             }
@@ -60,7 +62,7 @@ fn row(datatype: Datatype, op: Op, buffers: &mut [Vec<u64>; 3], repeats: usize) 
     let percent = 100.0 * rate / memory;
     let reason = if percent < WANTED { reason(datatype, op) } else { "" };
     let (datatype, op) = (datatype.name(), op.name());
-    println!("{datatype:6}{op:6}{memory:8.1}{rate:8.1}{percent:6.0}{cached:8.0}  {reason}");
+    println!("{datatype:7}{op:11}{memory:8.1}{rate:8.1}{percent:6.0}{cached:8.0}  {reason}");
 }
 
 /// Words whose halves and quarters are ordinary numbers in every type of float.
@@ -84,6 +86,13 @@ fn bandwidth([left, right, target]: &mut [Vec<u64>; 3], range: Range<usize>) -> 
 /// GB/s of one reduction; the average divides, as its last step does.
 fn reduction(datatype: Datatype, op: Op, [left, right, target]: &[Region; 3], calls: usize) -> f64 {
     let (sources, divisor) = ([*left, *right], (op == Op::Avg).then_some(3));
+    if op == Op::PremulSum {
+        return gigabytes_per_second(2 * target.bytes() * calls, || {
+            for _ in 0..calls {
+                scale(datatype, 3.0, black_box(left), black_box(target));
+            }
+        });
+    }
     gigabytes_per_second(3 * target.bytes() * calls, || {
         for _ in 0..calls {
             reduce(datatype, op, black_box(target), black_box(&sources), divisor);
@@ -106,6 +115,12 @@ fn reason(datatype: Datatype, op: Op) -> &'static str {
         }
         (Datatype::F16 | Datatype::Bf16, Op::Avg) => {
             "converted to f32, divided there, rounded back: twice the vectors, and divisions"
+        }
+        (Datatype::F16 | Datatype::Bf16, Op::PremulSum) => {
+            "converted to f32 and rounded back: twice the vectors"
+        }
+        (Datatype::F8e4m3 | Datatype::F8e5m2, _) => {
+            "converted to f32 by integer arithmetic and rounded back: four times the vectors"
         }
         _ => "none known",
     }

@@ -31,9 +31,9 @@ pub mod link;
 
 pub use collective::Call;
 pub use datatype::{Datatype, Op};
-pub use engine::Request;
+pub use engine::{Custom, Request};
 pub use error::{Error, Group};
 pub use memory::{Source, Target};
 pub use plan::Algorithm;
 pub use store::Store;
-pub use world::{CallOptions, Exchange, ForkOptions, World, WorldOptions, open_from_env};
+pub use world::{Batch, CallOptions, Exchange, ForkOptions, World, WorldOptions, open_from_env};

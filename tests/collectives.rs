@@ -46,6 +46,7 @@ fn expected(size: usize, at: usize, op: Op) -> u64 {
         Op::Band => all.fold(u64::MAX, |a, b| a & b),
         Op::Bor => all.fold(0, |a, b| a | b),
         Op::Bxor => all.fold(0, |a, b| a ^ b),
+        Op::PremulSum | Op::Custom => unreachable!("{op} needs more than elements"),
     }
 }
 
@@ -56,7 +57,7 @@ fn check_type<T: Element + PartialEq + std::fmt::Debug>(
 ) {
     let size = world.size();
     for op in Op::ALL.into_iter().filter(|op| op.allows(datatype)) {
-        if op == Op::Avg && datatype.is_float() {
+        if op == Op::Avg && datatype.is_float() || matches!(op, Op::PremulSum | Op::Custom) {
             continue;
         }
         let give = |rank, at| {
@@ -90,6 +91,32 @@ fn every_type(world: &World) {
     check_type(world, Datatype::Bf16, |x| bf16::from_f32(x as f32));
     check_type(world, Datatype::F32, |x| x as f32);
     check_type(world, Datatype::F64, |x| x as f64);
+    for (datatype, one) in [(Datatype::F8e4m3, 0x38), (Datatype::F8e5m2, 0x3c), (Datatype::Bool, 1)]
+    {
+        check_signs(world, datatype, one);
+    }
+}
+
+/// Of types of one byte: products of 1 and, where there is one, of -1. A 0 at a few ranks makes it 0.
+fn check_signs(world: &World, datatype: Datatype, one: u8) {
+    let sign = if datatype == Datatype::Bool { 0 } else { 0x80 };
+    let give = |rank, at| match element(rank, at) {
+        1 if at % 3 == 0 => 0,
+        2 => one | sign,
+        _ => one,
+    };
+    for algorithm in ALGORITHMS {
+        let source: Vec<u8> = (0..100).map(|at| give(world.rank(), at)).collect();
+        let mut target = vec![9_u8; 100];
+        allreduce(world, &source, &mut target, (datatype, Op::Prod), algorithm).unwrap();
+        for (at, found) in target.iter().enumerate() {
+            let all: Vec<u8> = (0..world.size()).map(|rank| give(rank, at)).collect();
+            let magnitude = if all.contains(&0) { 0 } else { one };
+            let negative = all.iter().filter(|byte| **byte & 0x80 != 0).count() % 2 == 1;
+            let right = magnitude | if negative { 0x80 } else { 0 };
+            assert_eq!(*found, right, "{datatype} {at} {algorithm:?}");
+        }
+    }
 }
 
 #[test]

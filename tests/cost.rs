@@ -15,7 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collect::store::FileStore;
-use collect::{Call, CallOptions, Datatype, ForkOptions, Op, Request, Target, World};
+use collect::{
+    Batch, Call, CallOptions, Datatype, ForkOptions, Op, Request, Source, Target, World,
+};
 use preload::Counter;
 use trace::Trace;
 
@@ -114,6 +116,9 @@ fn an_idle_process_makes_no_system_call() {
     if ranks::is_rank() {
         let world = world(2);
         sum(&world, &mut [1.0]);
+        let request = world.start(&Call::Barrier, &CallOptions::default()).unwrap();
+        request.on_complete(|outcome| outcome.unwrap()).unwrap();
+        request.wait().unwrap();
         // The background thread takes the lane back when nobody has called for a while.
         thread::sleep(Duration::from_secs(2));
         // Nobody else asks this: marks in the trace.
@@ -228,6 +233,11 @@ fn processes_allocate_nothing(
         }
         return;
     }
+    must_allocate_nothing(name, size);
+}
+
+/// Runs the processes of a test under the counter.
+fn must_allocate_nothing(name: &str, size: usize) {
     let counter = preload::build();
     let mut ranks = ranks::Ranks::spawn_by(name, size, |program, _, _| {
         let mut command = Command::new(program);
@@ -249,6 +259,41 @@ fn small_calls_of_processes_allocate_nothing() {
 fn large_calls_of_processes_allocate_nothing() {
     let name = "large_calls_of_processes_allocate_nothing";
     processes_allocate_nothing(name, 2, 4 << 20, [20, 40], [4, 8]);
+}
+
+/// Starts of a group of messages, sums and products with a factor on two worlds: once it is made, it allocates nothing.
+#[test]
+fn groups_of_processes_allocate_nothing() {
+    let name = "groups_of_processes_allocate_nothing";
+    if !ranks::is_rank() {
+        return must_allocate_nothing(name, 2);
+    }
+    let world = world(2);
+    let fork = world.fork(&ForkOptions::default()).unwrap();
+    let buffer = || Vec::leak(vec![1.0f32; 1000]).as_mut_ptr();
+    // SAFETY: the buffers are leaked, and each belongs to one operation.
+    let target = |start: *mut f32| unsafe { Target::from_raw(start.cast(), 4000) };
+    let (datatype, other) = (Datatype::F32, 1 - world.rank());
+    let mut batch = Batch::new();
+    for (world, op, factor) in [(&world, Op::Max, 0.0), (&fork, Op::PremulSum, 0.5)] {
+        let target = target(buffer());
+        let call = Call::Allreduce { source: target.in_place(), target, datatype, op };
+        batch.add(world, &call, &CallOptions { factor, ..CallOptions::default() }).unwrap();
+        let source = Source::of(&[1.0f32; 10]);
+        let call = Call::Send { source, datatype, to: other, tag: 1 };
+        batch.add(world, &call, &CallOptions::default()).unwrap();
+        let target = Target::of(Vec::leak(vec![0.0f32; 10]));
+        let call = Call::Receive { target, datatype, from: Some(other), tag: 1 };
+        batch.add(world, &call, &CallOptions::default()).unwrap();
+    }
+    (0..200).for_each(|_| batch.start().unwrap().wait().unwrap());
+    barrier(&world);
+    let counter = Counter::find();
+    counter.switch_on();
+    (0..1000).for_each(|_| batch.start().unwrap().wait().unwrap());
+    counter.switch_off();
+    barrier(&world);
+    counter.must_be_zero("a group");
 }
 
 /// As the two before, from C; one thread calls all worlds in turn.

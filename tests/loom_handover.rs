@@ -2,7 +2,7 @@
 //!
 //! `engine/handover` and `engine/completion` are here themselves; [`Lane`] does with them what `engine/lane` does, step
 //! by step, over a mesh in which events come when they come. No wait has a time-out, so a lost wake-up is a deadlock,
-//! which loom reports. Left out: the looks before a driver sleeps, and panics.
+//! which loom reports. Left out: the looks before a driver sleeps, panics, and the look at the network between callbacks.
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub, reason = "the modules are the library's own")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,12 +17,16 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use completion::Completion;
+use completion::{Completion, Hook};
 use handover::{Ask, Duty, Handover, Heir};
 use sync::{Condvar, Mutex};
 
 mod error {
     pub(crate) use collect::Error;
+}
+
+mod link {
+    pub(crate) use collect::link::Wake;
 }
 
 /// Loom's, with the interface of what `engine/sync` names.
@@ -35,7 +39,7 @@ mod sync {
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
-    pub(crate) struct Guard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+    pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
     #[derive(Debug)]
     pub(crate) struct Condvar(loom::sync::Condvar);
@@ -48,8 +52,8 @@ mod sync {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> Guard<'_, T> {
-            Guard(Some(self.0.lock().unwrap()))
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(self.0.lock().unwrap()))
         }
     }
 
@@ -59,7 +63,7 @@ mod sync {
         }
     }
 
-    impl<T> Deref for Guard<'_, T> {
+    impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
 
         fn deref(&self) -> &T {
@@ -67,7 +71,7 @@ mod sync {
         }
     }
 
-    impl<T> DerefMut for Guard<'_, T> {
+    impl<T> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
             self.0.as_mut().unwrap()
         }
@@ -80,11 +84,11 @@ mod sync {
     }
 
     impl Condvar {
-        pub(crate) fn wait<T>(&self, guard: &mut Guard<'_, T>) {
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             guard.0 = guard.0.take().map(|guard| self.0.wait(guard).unwrap());
         }
 
-        pub(crate) fn wait_until<T>(&self, _: &mut Guard<'_, T>, _: Instant) -> Never {
+        pub(crate) fn wait_until<T>(&self, _: &mut MutexGuard<'_, T>, _: Instant) -> Never {
             unimplemented!("a wait with a time-out")
         }
 
@@ -118,6 +122,10 @@ enum Fault {
     Look,
     /// To wake the poll at the end.
     Stop,
+    /// To call the background thread for a callback.
+    CallBack,
+    /// To wake the poll for a callback.
+    CallBackInPoll,
 }
 
 /// Events of operations, and whether a poll must end.
@@ -160,6 +168,9 @@ impl Mesh {
     }
 }
 
+/// A callback tells this.
+type Callback = Arc<Completion>;
+
 /// An operation, and whom to tell.
 type Command = (usize, Arc<Completion>);
 
@@ -187,6 +198,8 @@ impl Seat {
 #[derive(Debug)]
 struct Lane {
     state: Mutex<Handover<Seat, Command, Completion>>,
+    /// Under a lock of their own here: what is in the model is who runs them, and when.
+    callbacks: Mutex<Vec<Callback>>,
     called: Condvar,
     mesh: Mesh,
     fault: Fault,
@@ -292,6 +305,26 @@ impl Lane {
         }
     }
 
+    fn on_complete(self: &Arc<Self>, completion: &Completion) -> Callback {
+        let callback = Callback::default();
+        let (lane, told) = (Arc::clone(self), Arc::clone(&callback));
+        completion.at_end(Hook::Run(Box::new(move |_| lane.call_back(told))));
+        callback
+    }
+
+    fn call_back(&self, callback: Callback) {
+        self.callbacks.lock().push(callback);
+        let mut state = self.state.lock();
+        let wakes = state.call_back();
+        if self.fault != Fault::CallBack {
+            self.called.notify_one();
+        }
+        drop(state);
+        if wakes && self.fault != Fault::CallBackInPoll {
+            self.mesh.wake();
+        }
+    }
+
     fn run_background(&self) {
         let mut state = self.state.lock();
         loop {
@@ -308,6 +341,12 @@ impl Lane {
                         self.sleep(&mut seat);
                     }
                     self.leave_seat(seat);
+                    state = self.state.lock();
+                }
+                Duty::CallBack => {
+                    drop(state);
+                    let callbacks = mem::take(&mut *self.callbacks.lock());
+                    callbacks.iter().for_each(|callback| callback.end(Ok(())));
                     state = self.state.lock();
                 }
                 Duty::Nap => self.called.wait(&mut state),
@@ -332,6 +371,7 @@ fn explore(fault: Fault, operations: usize, scenario: fn(&Arc<Lane>)) {
     model.check(move || {
         let lane = Arc::new(Lane {
             state: Mutex::new(Handover::new(Seat::default())),
+            callbacks: Mutex::default(),
             called: Condvar::default(),
             mesh: Mesh::default(),
             fault,
@@ -344,6 +384,7 @@ fn explore(fault: Fault, operations: usize, scenario: fn(&Arc<Lane>)) {
         network.join().unwrap();
         lane.stop();
         background.join().unwrap();
+        assert!(lane.callbacks.lock().is_empty(), "a callback is left");
         let mut state = lane.state.lock();
         assert!(!state.free_seat().expect("the seat is lost").is_busy(), "an operation is left");
     });
@@ -379,6 +420,71 @@ fn a_request_and_a_caller(lane: &Arc<Lane>) {
     lane.wait(&completion);
     request.sleep(None);
     assert!(request.is_ended());
+}
+
+/// A callback, whoever drives to the end of its operation.
+fn a_callback(lane: &Arc<Lane>) {
+    let request = lane.submit(0);
+    let callback = lane.on_complete(&request);
+    lane.prod();
+    callback.sleep(None);
+    assert!(callback.is_ended() && request.is_ended());
+}
+
+/// A callback that is asked for after the end.
+fn a_late_callback(lane: &Arc<Lane>) {
+    let completion = lane.submit(0);
+    lane.wait(&completion);
+    lane.on_complete(&completion).sleep(None);
+}
+
+/// A callback that is asked for just before the endpoint closes.
+fn a_callback_at_the_end(lane: &Arc<Lane>) {
+    let completion = lane.submit(0);
+    lane.wait(&completion);
+    let _ = lane.on_complete(&completion);
+}
+
+/// A callback beside a caller.
+fn a_callback_and_a_caller(lane: &Arc<Lane>) {
+    let request = lane.submit(1);
+    let callback = lane.on_complete(&request);
+    let completion = lane.submit(0);
+    lane.wait(&completion);
+    callback.sleep(None);
+    assert!(callback.is_ended());
+}
+
+#[test]
+fn a_callback_runs_without_a_waiter() {
+    explore(Fault::None, 1, a_callback);
+}
+
+#[test]
+fn a_callback_runs_after_the_end() {
+    explore(Fault::None, 1, a_late_callback);
+}
+
+#[test]
+fn a_callback_runs_before_the_endpoint_closes() {
+    explore(Fault::None, 1, a_callback_at_the_end);
+}
+
+#[test]
+fn a_callback_runs_beside_a_caller() {
+    explore(Fault::None, 2, a_callback_and_a_caller);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_callback_without_a_call_is_found() {
+    explore(Fault::CallBack, 1, a_late_callback);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_callback_that_wakes_no_poll_is_found() {
+    explore(Fault::CallBackInPoll, 1, a_late_callback);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use collect::link::tcp::listener::ListenOptions;
 use collect::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
 use collect::link::{Event, Mesh};
-use collect::rendezvous::{JoinOptions, Joined, join_with};
+use collect::rendezvous::{JoinOptions, Joined, Rules, join_with};
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -28,6 +28,7 @@ fn run(size: usize) {
                     deadline: Instant::now() + Duration::from_secs(20),
                     listen: ListenOptions { address: "127.0.0.1".into(), port: 0 },
                     token: Vec::new(),
+                    rules: Rules::default(),
                 };
                 let mut exchange = |bytes: &[u8]| {
                     values.lock().unwrap()[rank] = bytes.to_vec();

@@ -1,4 +1,5 @@
-//! `collect run` and `collect info`, as a user meets them: statuses, environment, output, and that nothing stays behind.
+//! `collect run`, `info`, `plan` and `bench tune`, as a user meets them: statuses, environment, output, and that nothing
+//! stays behind.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -8,6 +9,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use collect::plan::{Collective, Rule, Table, algorithms};
+use serde_json::Value;
 
 /// How long anything may take on a machine as busy as it gets. No test waits for it to pass.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -203,6 +207,175 @@ fn info_names_the_variables_and_hides_the_token() {
         assert!(text.contains(fact), "{fact}: {text}");
     }
     assert!(!text.contains("secret"), "{text}");
+}
+
+/// Runs `collect plan` with these words.
+fn plan(line: &str) -> Output {
+    collect().arg("plan").args(line.split_whitespace()).output().unwrap()
+}
+
+/// What `collect plan` prints where it succeeds.
+fn planned(line: &str) -> String {
+    let output = plan(line);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()), "{line}");
+    stdout(&output)
+}
+
+#[test]
+fn a_plan_is_printed_step_by_step() {
+    let text = planned("allreduce -n 4 --algorithm ring --rank 1");
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 14, "{text}");
+    assert_eq!(lines[0], "allreduce by ring, 4 ranks: 4 blocks, not sliced, not in rank order");
+    assert_eq!(lines[1], "rank 1: 12 steps, no scratch");
+    assert_eq!(lines[2], "    0  send to 2, message 0: in[0]");
+    for (line, ends) in
+        [(4, "out[3]                          after 1"), (7, "last"), (13, "causal")]
+    {
+        assert!(lines[line].ends_with(ends), "{}", lines[line]);
+    }
+    let exchange = planned("alltoall -n 16 --algorithm pairwise --degree 2 --rank 3 --in-place");
+    assert!(exchange.contains("pairwise of degree 2") && exchange.contains("gate "), "{exchange}");
+    assert!(exchange.contains("in place") && exchange.contains("scratch[1] (block "), "{exchange}");
+    let several = planned("allreduce -n 2 --algorithm direct --buffers 2 --rank 0");
+    assert!(several.contains("reduce out0[0] = out0[0] + out1[0]"), "{several}");
+}
+
+#[test]
+fn all_ranks_plans_are_summed_up() {
+    let text = planned("gather -n 6 --algorithm direct --root 2");
+    let rows: Vec<Vec<_>> =
+        text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 3, "{text}");
+    assert_eq!(rows[0], ["0-1", "1", "0", "0", "1", "0", "0"]);
+    assert_eq!(rows[1], ["2", "0", "5", "1", "0", "5", "0"]);
+    assert_eq!(rows[2][0], "3-5");
+}
+
+#[test]
+fn every_collective_is_proved_by_the_chosen_algorithm() {
+    for collective in Collective::ALL {
+        let ranks = if collective == Collective::Message { 2 } else { 5 };
+        let text = planned(&format!("{collective} -n {ranks} --check"));
+        assert!(text.lines().nth(1).unwrap().starts_with("proved: "), "{text}");
+    }
+}
+
+#[test]
+fn costs_of_all_algorithms_are_compared() {
+    let text = planned("allreduce -n 8 --cost --alpha-us 20 --beta-gbs 2.5 --gamma-gbs 8");
+    assert!(text.contains("alpha 20 us, beta 2.5 GB/s, gamma 8 GB/s, overhead 3 us"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("* ")).count(), 1, "{text}");
+    let served = algorithms(Collective::Allreduce).len();
+    assert_eq!(text.lines().count(), 3 + served, "{text}");
+
+    let text = planned("allreduce -n 65536 --bytes 8 --cost --json");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), served);
+    let chosen: Vec<_> = lines.iter().filter(|line| line["chosen"] == true).collect();
+    assert_eq!(chosen.len(), 1);
+    assert!(chosen[0]["rounds"].as_u64().unwrap() <= 17, "{text}");
+    assert!(chosen[0]["us"].as_f64().unwrap() > 0.0 && chosen[0]["ranks"] == 65536);
+    let one = planned("reduce -n 65536 --algorithm binomial --cost");
+    assert!(one.contains("binomial") && one.lines().count() == 4, "{one}");
+}
+
+#[test]
+fn a_plan_is_drawn_with_every_message() {
+    let folder = scratch("drawing");
+    let file = folder.join("plan.svg");
+    for (algorithm, reduced, copied) in [("ring", 12, 12), ("direct", 0, 12), ("doubling", 0, 8)] {
+        let printed =
+            planned(&format!("allreduce -n 4 --algorithm {algorithm} --svg {}", file.display()));
+        assert_eq!(printed, "");
+        let svg = fs::read_to_string(&file).unwrap();
+        assert!(svg.starts_with("<svg xmlns=") && svg.trim_end().ends_with("</svg>"));
+        let arrows = |class: &str| svg.matches(&format!("marker-end=\"url(#{class})\"")).count();
+        assert_eq!((arrows("reduce"), arrows("copy")), (reduced, copied), "{algorithm}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_plans_in_the_readme_are_those_that_are_printed() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let console = readme.split("```console\n").nth(1).unwrap().split("```").next().unwrap();
+    let commands: Vec<_> = console.split("$ collect plan ").skip(1).collect();
+    assert_eq!(commands.len(), 2);
+    for command in commands {
+        let (line, printed) = command.split_once('\n').unwrap();
+        assert_eq!(planned(line), printed);
+    }
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_with_a_reason() {
+    for (line, status, said) in [
+        ("allreduced -n 4", 2, "\"allreduced\" is none of allreduce, broadcast"),
+        ("allreduce", 2, "--ranks <N>"),
+        ("allreduce -n 0", 2, "0 is not in 1..=65536"),
+        ("allreduce -n 4 --check --cost", 2, "cannot be used with"),
+        ("allreduce -n 4 --alpha-us 3", 2, "--cost"),
+        ("allreduce -n 4 --cost --beta-gbs 0", 2, "\"0\" is no number above 0"),
+        ("allreduce -n 4 --rank 4", 1, "rank 4"),
+        ("allreduce -n 4 --algorithm bruck --cost", 1, "bruck does not serve"),
+        ("allreduce -n 65 --svg /dev/null", 1, "at most 64 can be drawn"),
+        ("allreduce -n 65536 --algorithm ring", 1, "too many"),
+        (
+            "allreduce -n 4 --table Cargo.toml",
+            1,
+            "Cargo.toml: table line 1: the first line must be",
+        ),
+        ("allreduce -n 4 --table /no/such", 1, "/no/such: No such file"),
+    ] {
+        let output = plan(line);
+        let text = stderr(&output);
+        assert!(output.status.code() == Some(status) && text.contains(said), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_tuned_table_is_read_back_and_serves_every_collective() {
+    let folder = scratch("tune");
+    let file = folder.join("table");
+    let tune = ["bench", "tune", "-n", "2", "--iterations", "3", "--warmup", "1", "--max", "256K"];
+    let mut command = collect();
+    command
+        .env("LIBCOLLECT_LISTEN", "127.0.0.1")
+        .args(tune)
+        .arg("--json")
+        .arg("--output")
+        .arg(&file);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for figure in ["alpha_us", "beta_gbs", "gamma_gbs", "overhead_us"] {
+        assert!(told[figure].as_f64().unwrap() > 0.0, "{told}");
+    }
+    let table = Table::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(told["rules"], table.rules().len());
+    for collective in Collective::ALL {
+        let is_any = |rule: &Rule| (rule.size_max, rule.bytes_max) == (u32::MAX, u64::MAX);
+        let mut rules = table.rules().iter().filter(|rule| rule.collective == collective);
+        assert!(rules.any(is_any), "{collective}");
+    }
+    let chosen = planned(&format!("allreduce -n 8 --table {}", file.display()));
+    assert!(chosen.starts_with("allreduce by "), "{chosen}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn every_collective_is_measured_by_its_name_and_right() {
+    let all = Collective::ALL.into_iter().filter(|it| *it != Collective::Message);
+    for kind in all.map(Collective::name).chain(["sendrecv"]) {
+        let mut command = collect();
+        command.env("LIBCOLLECT_LISTEN", "127.0.0.1").args(["bench", kind, "-n", "3", "--json"]);
+        command.args(["--max", "4K", "--factor", "32", "--iterations", "2", "--warmup", "1"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{kind}: {}", stderr(&output));
+        let last: Value = serde_json::from_str(stdout(&output).lines().last().unwrap()).unwrap();
+        assert_eq!((&last["collective"], &last["wrong"]), (&kind.into(), &0.into()), "{last}");
+    }
 }
 
 /// Starts a run whose output the test reads while it goes on.

@@ -390,6 +390,20 @@ fn a_member_that_has_left_is_named() {
     });
 }
 
+/// It leaves before its endpoint has looked at its links.
+#[test]
+fn a_member_that_leaves_at_once_is_not_taken_for_dead() {
+    for _ in 0..50 {
+        ranks::threads(4, &ranks::options(), &|world: &World| {
+            if world.rank() != 1 {
+                let options =
+                    ForkOptions { members: Some(vec![0, 2, 3]), ..ForkOptions::default() };
+                barrier(&world.fork(&options).unwrap()).unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn sixteen_threads_drive_sixteen_forks() {
     const THREADS: usize = 16;

@@ -52,8 +52,11 @@ int main(void) {
  *  - Times are int64_t nanoseconds (0: the default, negative: for ever), counts are elements, not bytes.
  *    A buffer of no elements may be NULL.
  *  - Each collective is one function. With request NULL it returns when the operation is complete; else
- *    it returns at once, and the handle is tested, waited for and freed. send == recv works in place.
+ *    it returns at once, and the handle is tested, waited for (alone or among others), polled through a
+ *    descriptor or given a function to call, and freed. send == recv works in place, and so does this
+ *    rank's part of the larger buffer where one holds a part for each rank.
  *  - Every rank of a world calls the same collectives with the same type, count, operation and root.
+ *    Messages (collect_send, collect_recv) concern two ranks only.
  *  - The library never exits or aborts the process and prints nothing to standard output. It stays
  *    loaded after dlclose, because it owns threads.
  *
@@ -62,16 +65,26 @@ int main(void) {
  * 1. Every function may be called from any thread at any time; handles are reference-counted
  *    inside.
  * 2. Worlds are independent of each other. No call on one waits for another.
- * 3. Within a world, operations match in the order in which they were submitted on each rank.
- *    Threads that do not order their calls use a world each: forks are cheap.
+ * 3. Within a world, operations without a key match in the order in which they were submitted on each
+ *    rank; messages of one rank to another with one tag likewise. Threads that share a world without
+ *    ordering their calls pass keys in the options: equal keys match, whatever the order, and the uses
+ *    of one key match in their order. Or they use a world each: forks are cheap.
  * 4. A wrong order is detected wherever the operations differ in any part (collective, type, count,
  *    root, ...): each rank gets COLLECT_ERR_MISMATCH with both sides in its text (one that was done
  *    already, at its next call on that world), and no buffer is written by the wrong data.
  * 5. After fork(2), the child gets an error from every call, and the parent is not disturbed.
  * 6. The library installs no signal handler, no atexit work and no malloc hook; it sets CLOEXEC on
  *    every descriptor and MSG_NOSIGNAL on every send, and does not change affinity.
- * 7. The buffers of a request stay untouched by the caller until it is complete, also when its
- *    handle is freed early.
+ * 7. Completion callbacks run on the library's own thread, one after the other, and must not wait on
+ *    the library.
+ * 8. The buffers of a request stay untouched by the caller until it is complete, also when its
+ *    handle is freed early. Those of a batch are lent from the recording of the call until the batch
+ *    is destroyed; between two starts they may be read and written.
+ * 9. The operations of a batch begin together, in the order in which they were recorded, as if each
+ *    had been called just then; one start of a batch may be under way at a time.
+ * 10. A reduction of the caller's own runs on whichever thread drives the endpoint just then: one that
+ *    is inside a blocking call or a wait of any world that shares its connections, or the library's
+ *    own. The library holds no lock meanwhile. It may not call the library.
  */
 
 #ifndef COLLECT_H
@@ -115,6 +128,71 @@ int main(void) {
 #define COLLECT_VERSION_NUMBER (((COLLECT_VERSION_MAJOR << 16) | (COLLECT_VERSION_MINOR << 8)) | COLLECT_VERSION_PATCH)
 
 /**
+ * In the place of a sending rank: whichever message with the tag comes first.
+ * `collect_request_source` tells whose it was.
+ */
+#define COLLECT_ANY_RANK -1
+
+/**
+ * Operations that are started together, again and again.
+ *
+ * A call whose options name a batch is recorded, not made: `request` is NULL, arguments are checked then,
+ * and what can be prepared is. `collect_batch_start` then begins all recorded operations, in the order in
+ * which they were recorded, and gives one request for all of them. Once that has ended the batch may be
+ * started again, with what the buffers hold then.
+ *
+ * A batch of one call is a persistent request. A start costs less than the calls: nothing is checked, chosen
+ * or allocated, and all operations begin under one lock.
+ *
+ * Operations of a batch match as if each had been called by itself: other ranks may record the same calls,
+ * or make them, or record them elsewhere. Their order within each world must be the same as ever, unless
+ * they have keys. They run at the same time, and end in any order: one must not read what another writes.
+ *
+ * Threads: every function may be called on one batch from several threads at once.
+ * Lifetime: it keeps its worlds alive, and reductions of its operations. Buffers are lent until the batch is
+ * destroyed and what was started last has ended; between two starts they may be read and written.
+ *
+ * ```c
+ * collect_batch *batch = NULL;
+ * status = collect_batch_create(&batch);
+ * options.batch = batch;
+ * for (int i = 0; i < n; i++)
+ *   collect_allreduce(world, x[i], x[i], count[i], COLLECT_F32, COLLECT_AVG, &options, NULL);
+ * while (training) {
+ *   compute_gradients();
+ *   status = collect_batch_start(batch, NULL);
+ *   apply_gradients();
+ * }
+ * collect_batch_destroy(batch);
+ * ```
+ */
+typedef struct collect_batch collect_batch;
+
+/**
+ * A reduction of the caller's own: what `COLLECT_CUSTOM` does.
+ *
+ * It is named in the options of a call whose operation is `COLLECT_CUSTOM`. Every rank passes a reduction
+ * that does the same; element size and `is_commutative` are compared, the functions cannot be.
+ *
+ * Threads: it may be used by any number of calls, on any threads and worlds, at one time.
+ * Lifetime: an operation under way, and a batch, keep it alive.
+ *
+ * ```c
+ * struct best { float loss; int32_t rank; };
+ *
+ * static void smaller(void *user, const void *left, const void *right, void *result, size_t count) {
+ *   const struct best *l = left, *r = right;
+ *   struct best *out = result;
+ *   for (size_t i = 0; i < count; i++) out[i] = r[i].loss < l[i].loss ? r[i] : l[i];
+ * }
+ *
+ * status = collect_reduction_create(smaller, NULL, NULL, sizeof(struct best), 0, &options.reduction);
+ * status = collect_allreduce(world, &mine, &best, 1, COLLECT_U8, COLLECT_CUSTOM, &options, NULL);
+ * ```
+ */
+typedef struct collect_reduction collect_reduction;
+
+/**
  * One operation that was started, under way or ended.
  *
  * Threads: every function may be called on one request from several threads at once.
@@ -155,7 +233,7 @@ typedef struct collect_store collect_store;
  * A fixed group of ranks that call collectives together, and this process's place in it.
  *
  * Threads: every function may be called on one world from several threads at once. Calls match by the
- * order in which they start on each rank.
+ * order in which they start on each rank, or by the keys that their options give.
  * Lifetime: a world outlives the store that it was created through and the world that it was forked
  * from; a request keeps its world alive.
  *
@@ -190,7 +268,7 @@ typedef int32_t collect_group;
 typedef int32_t collect_status;
 
 /**
- * The type of one element: one of the constants from `COLLECT_I8` to `COLLECT_F64`.
+ * The type of one element: one of the constants from `COLLECT_I8` to `COLLECT_BOOL`.
  *
  * All ranks have the same byte order: elements travel as they are in memory.
  */
@@ -239,6 +317,13 @@ typedef struct {
    * One of the `COLLECT_CONNECT_` constants.
    */
   collect_connect connect;
+  /**
+   * Which algorithm serves which call, as text: what `collect bench tune` writes. Rank 0's counts for all
+   * ranks; another rank's must be the same, or NULL, else the creation fails. NULL: on rank 0, the file
+   * that the environment variable LIBCOLLECT_TABLE names, else the library's own table. Before its lines
+   * count those that LIBCOLLECT_ALGORITHM gives on rank 0, such as "allreduce=ring,alltoall=pairwise:16".
+   */
+  const char *table;
 } collect_world_options;
 
 /**
@@ -289,10 +374,24 @@ typedef struct {
    * may take, in nanoseconds; 0: as the parent; negative: for ever.
    */
   int64_t timeout_ns;
+  /**
+   * If `has_key` is 1: forks of the same members with equal keys match, whatever their order among others.
+   * Any number is a key, 0 too. Uses of one key match in their order.
+   */
+  uint64_t key;
+  /**
+   * 1: `key` is set. 0: forks of the same members match in the order of the calls.
+   */
+  int32_t has_key;
+  /**
+   * Must be 0.
+   * Anything else is `COLLECT_ERR_UNSUPPORTED`.
+   */
+  int32_t reserved;
 } collect_fork_options;
 
 /**
- * How elements are reduced: one of the constants from `COLLECT_SUM` to `COLLECT_BXOR`.
+ * How elements are reduced: one of the constants from `COLLECT_SUM` to `COLLECT_CUSTOM`.
  *
  * Every rank gets the same bits, also of floats, whose result depends on the order of the operands: that
  * order is fixed by the algorithm, the count and the size of the world.
@@ -306,7 +405,7 @@ typedef int32_t collect_op;
 typedef int32_t collect_algorithm;
 
 /**
- * Options of a collective. A field that is 0 has its default.
+ * Options of a collective or a message. A field that is 0 or NULL has its default.
  *
  * ```c
  * collect_call_options options;
@@ -314,6 +413,21 @@ typedef int32_t collect_algorithm;
  * options.struct_size = sizeof options;
  * options.timeout_ns = 5000000000; // 5 seconds
  * status = collect_barrier(world, &options, NULL);
+ * ```
+ *
+ * Threads that finish their work in any order call on one world, each with the key of its piece of work:
+ *
+ * ```c
+ * options.key = layer;
+ * options.has_key = 1;
+ * status = collect_allreduce(world, x, x, n, COLLECT_F32, COLLECT_SUM, &options, NULL);
+ * ```
+ *
+ * An average that weighs each rank by the samples that it has seen:
+ *
+ * ```c
+ * options.factor = (double)samples_here / samples_in_all;
+ * status = collect_allreduce(world, x, x, n, COLLECT_F32, COLLECT_PREMUL_SUM, &options, NULL);
  * ```
  */
 typedef struct {
@@ -336,7 +450,80 @@ typedef struct {
    * Anything else is `COLLECT_ERR_UNSUPPORTED`.
    */
   int32_t reserved;
+  /**
+   * If `has_key` is 1: calls with equal keys match, whatever their order among others.
+   *
+   * Threads that share a world without an order among their calls pass keys. Any number is a key, 0 too. A
+   * key may be used again and again: its uses match in their order on each rank. Calls with keys and calls
+   * without do not disturb each other's order. Messages have tags in the place of keys.
+   */
+  uint64_t key;
+  /**
+   * 1: `key` is set. 0: calls match in the order in which they are made.
+   */
+  int32_t has_key;
+  /**
+   * The parameter of `algorithm`, equal on all ranks: of `COLLECT_ALGORITHM_KNOMIAL` the k, of
+   * `COLLECT_ALGORITHM_PAIRWISE` the messages at once. 0: the algorithm's default.
+   */
+  int32_t degree;
+  /**
+   * What `COLLECT_PREMUL_SUM` multiplies this rank's elements by. Ranks may differ in it.
+   *
+   * Of integers, a whole number. 0 is a factor too: it leaves this rank out of the sum.
+   */
+  double factor;
+  /**
+   * The reduction that `COLLECT_CUSTOM` does.
+   * Must be NULL with every other operation.
+   */
+  collect_reduction *reduction;
+  /**
+   * Where the call is recorded, in the place of being made; `collect_batch_start` makes it.
+   * With a batch, `request` must be NULL.
+   */
+  collect_batch *batch;
 } collect_call_options;
+
+/**
+ * What combines elements, for `collect_reduction_create`.
+ *
+ * For each i below `count` it combines element i of `left` with element i of `right`, in this order, into
+ * element i of `result`. The three do not overlap, and begin at addresses that are multiples of 16. What
+ * `result` holds before is unspecified. `user` is what was passed to `collect_reduction_create`.
+ *
+ * How a buffer is cut into such runs is the library's choice: a run may be of one element, or of some
+ * kilobytes. The result must depend on the elements alone.
+ *
+ * Threads: it runs on whichever thread drives the endpoint just then: one that is inside a blocking call or
+ * a wait of any world that shares its connections, or the library's own. It may run on several threads at
+ * once where several endpoints use it. The library holds no lock meanwhile. It must not call the library,
+ * nor throw, nor `longjmp`, and should not wait: no operation advances until it returns.
+ */
+typedef void (*collect_reduction_fn)(void *user,
+                                     const void *left,
+                                     const void *right,
+                                     void *result,
+                                     size_t count);
+
+/**
+ * What releases the `user` of a reduction, for `collect_reduction_create`.
+ *
+ * It is called once, when the reduction has been destroyed and no operation or batch uses it any more, on
+ * the thread that gave it up last, which may be the library's own. It must not call the library, nor throw,
+ * nor `longjmp`.
+ */
+typedef void (*collect_free_fn)(void *user);
+
+/**
+ * What `collect_request_on_complete` calls at the end of an operation.
+ *
+ * `user` is what was passed there, `status` what the operation ended with. After an error, `message` is its
+ * text, else it is empty; it stays valid until the function returns or has a call of its own that fails.
+ *
+ * It must not throw, nor `longjmp`.
+ */
+typedef void (*collect_complete_fn)(void *user, collect_status status, const char *message);
 
 /**
  * The call did what was asked.
@@ -511,6 +698,24 @@ typedef struct {
 #define COLLECT_F64 12
 
 /**
+ * A float of 8 bits, 4 of them the exponent (OCP E4M3, elsewhere `e4m3fn`).
+ * It has no infinity: what is too large becomes NaN. Sums are made in f32 and rounded when they are stored.
+ */
+#define COLLECT_F8E4M3 13
+
+/**
+ * A float of 8 bits, 5 of them the exponent (OCP E5M2).
+ * What is too large becomes infinity. Sums are made in f32 and rounded when they are stored.
+ */
+#define COLLECT_F8E5M2 14
+
+/**
+ * A truth value of one byte: 0 is false, anything else is true; what is reduced is 0 or 1.
+ * In C, `bool`. Sum and max are "or", prod and min are "and".
+ */
+#define COLLECT_BOOL 15
+
+/**
  * The sum; integers wrap around.
  */
 #define COLLECT_SUM 1
@@ -533,27 +738,40 @@ typedef struct {
 /**
  * The sum divided by the number of contributions; for integers, rounded towards zero after the sum has
  * wrapped around.
- * Divides by the size of the world; for several buffers per rank, by the number of all buffers.
+ * Divides by the size of the world; for several buffers per rank, by the number of all buffers. With
+ * `COLLECT_BOOL`, `COLLECT_ERR_INVALID_ARGUMENT`.
  */
 #define COLLECT_AVG 5
 
 /**
- * Bitwise and; integers only.
+ * Bitwise and; not of floats.
  * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
  */
 #define COLLECT_BAND 6
 
 /**
- * Bitwise or; integers only.
+ * Bitwise or; not of floats.
  * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
  */
 #define COLLECT_BOR 7
 
 /**
- * Bitwise exclusive or; integers only.
+ * Bitwise exclusive or; not of floats.
  * With floats, `COLLECT_ERR_INVALID_ARGUMENT`.
  */
 #define COLLECT_BXOR 8
+
+/**
+ * The sum of the elements, each multiplied before by a factor that its rank gives.
+ * With `COLLECT_BOOL`, `COLLECT_ERR_INVALID_ARGUMENT`.
+ */
+#define COLLECT_PREMUL_SUM 9
+
+/**
+ * What the caller's own function makes of them.
+ * The elements may be of any size; the function must be associative.
+ */
+#define COLLECT_CUSTOM 10
 
 /**
  * The default: looks for some tens of microseconds, then sleeps.
@@ -592,26 +810,29 @@ typedef struct {
 #define COLLECT_ALGORITHM_AUTO 0
 
 /**
- * Each rank talks to its two neighbours: the most bandwidth, for large allreduces.
- * In p ranks, 2(p-1) steps; each rank sends 2(p-1)/p times its buffer.
+ * Each rank talks to its two neighbours: the most bandwidth, for large buffers.
+ * In p ranks, 2(p-1) steps of an allreduce; each rank sends 2(p-1)/p times its buffer. Half of each for
+ * allgather and reduce_scatter.
  */
 #define COLLECT_ALGORITHM_RING 1
 
 /**
- * Everybody sends to everybody: the lowest latency, for small allreduces of few ranks.
- * In p ranks, one step; each rank sends p-1 times its buffer. Operands are combined in rank order.
+ * Each rank sends to each that needs it: the lowest latency, for small buffers and few ranks.
+ * In p ranks, one step; of an allreduce each rank sends p-1 times its buffer. Of gathers and scatters each
+ * part goes straight where it belongs. Operands are combined in rank order.
  */
 #define COLLECT_ALGORITHM_DIRECT 2
 
 /**
- * Recursive doubling: logarithmic latency, for small allreduces of many ranks.
+ * Recursive doubling: logarithmic latency, for small allreduces and scans of many ranks.
  * In p ranks, log2(p) steps, each with the whole buffer. Operands are combined in rank order.
  */
 #define COLLECT_ALGORITHM_DOUBLING 3
 
 /**
- * A binomial tree, for broadcasts.
- * In p ranks, log2(p) steps; no rank sends more than log2(p) times the buffer.
+ * A binomial tree, for broadcast, reduce, gather and scatter.
+ * In p ranks, log2(p) steps; no rank sends more than log2(p) times the buffer, of gathers and scatters no
+ * more than the parts of the ranks below it.
  */
 #define COLLECT_ALGORITHM_BINOMIAL 4
 
@@ -622,10 +843,53 @@ typedef struct {
 #define COLLECT_ALGORITHM_DISSEMINATION 5
 
 /**
- * Circulant, for allreduce and allgather.
+ * Circulant, for allreduce, allgather and reduce_scatter.
  * In p ranks, of any number, log2(p) steps for each half; a rank sends as much as in a ring.
  */
 #define COLLECT_ALGORITHM_CIRCULANT 6
+
+/**
+ * Halving, then doubling (Rabenseifner), for large allreduces of few ranks.
+ * In p ranks, 2 log2(p) steps; a rank sends as much as in a ring, where p is a power of two.
+ */
+#define COLLECT_ALGORITHM_RABENSEIFNER 7
+
+/**
+ * As Rabenseifner's, with the nearest partner first.
+ * Operands are combined in rank order.
+ */
+#define COLLECT_ALGORITHM_HALVING 8
+
+/**
+ * A k-nomial tree: flatter than the binomial one, for small buffers. The option `degree` is k.
+ * For broadcast, reduce and allreduce.
+ * In p ranks, log(p) steps to the base k, of k-1 messages each. Operands are combined in rank order.
+ */
+#define COLLECT_ALGORITHM_KNOMIAL 9
+
+/**
+ * A chain of all ranks, through which the data flows in segments: for large broadcasts, reduces and scans.
+ * In p ranks, p-1 steps at once; a rank sends its buffer once. Operands are combined in rank order.
+ */
+#define COLLECT_ALGORITHM_CHAIN 10
+
+/**
+ * Bruck's, for alltoall of small parts.
+ * In p ranks, log2(p) steps of half the buffer.
+ */
+#define COLLECT_ALGORITHM_BRUCK 11
+
+/**
+ * Each pair of ranks exchanges its part, for alltoall and alltoallv.
+ * In p ranks, p-1 messages of a part; as many as the option `degree` says are under way to a rank at once.
+ */
+#define COLLECT_ALGORITHM_PAIRWISE 12
+
+/**
+ * Parallel aggregated trees, for allgather and reduce_scatter.
+ * In p ranks, of any number, log2(p) steps; a rank sends as much as in a ring.
+ */
+#define COLLECT_ALGORITHM_PAT 13
 
 #ifdef __cplusplus
 extern "C" {
@@ -1013,8 +1277,8 @@ collect_status collect_world_create_with_exchange(collect_exchange_fn exchange,
  * Makes a new world of all ranks of `parent`, or of those that the options list.
  *
  * Each of them calls this; it returns when all have. It needs no store, no connection and no thread.
- * Forks of the same members match in the order of the calls; operations of the parent may go on
- * meanwhile. The two worlds are independent: each has an order of its own, and the fork may outlive the
+ * Forks of the same members match in the order of the calls, or by the keys that the options give; operations
+ * of the parent may go on meanwhile. The two worlds are independent: each has an order of its own, and the fork may outlive the
  * parent.
  *
  * A fork that fails does not fail its parent, though its error may be of `COLLECT_GROUP_WORLD`.
@@ -1354,6 +1618,29 @@ collect_status collect_reduce(collect_world *world,
                               collect_request **request);
 
 /**
+ * Ends when every rank of the world has called it.
+ *
+ * With `request` NULL the call returns then; else it returns at once, and the request ends then.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * status = collect_barrier(world, NULL, NULL);
+ * ```
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_barrier(collect_world *world,
+                               const collect_call_options *options,
+                               collect_request **request);
+
+/**
  * Copies the `send` of every rank, one after the other by rank, into the `recv` of every rank.
  *
  * Every rank calls it with the same count and type. `send` has `count` elements, `recv` as many for each
@@ -1403,27 +1690,704 @@ collect_status collect_allgather(collect_world *world,
                                  collect_request **request);
 
 /**
- * Ends when every rank of the world has called it.
+ * Copies the `send` of every rank into the `recv` of every rank, of a length of its own each.
  *
- * With `request` NULL the call returns then; else it returns at once, and the request ends then.
+ * `counts` has an entry for each rank of the world: the elements that it brings. Every rank passes the same
+ * counts, and a `send_count` that is its own entry. `displacements` has an entry for each rank, too: the
+ * element of `recv` at which its part begins. NULL: the parts lie one after the other. Ranks may differ in
+ * their displacements.
  *
- * Errors: as `collect_allreduce`.
+ * In place where `send` is this rank's part of `recv`. Parts that overlap each other, or what is sent, are
+ * refused. What lies between the parts is not touched.
+ *
+ * The lists are read before the call returns, and may be changed then, also if there is a request.
+ *
+ * No rank sends or receives more than the result once: p-1 steps in a ring of p ranks, or log2(p) steps in
+ * trees where the result is small.
+ *
+ * Errors: as `collect_allreduce`. Ranks with other counts get `COLLECT_ERR_MISMATCH`, all of them.
  *
  * ```c
- * status = collect_barrier(world, NULL, NULL);
+ * const size_t counts[] = {1, 2, 3}; // in a world of 3 ranks
+ * float all[6];
+ * status = collect_allgatherv(world, mine, counts[rank], all, counts, NULL, COLLECT_F32, NULL, NULL);
  * ```
+ *
  *
  * # Safety
  *
  * - `world`: live; NULL is an error.
+ * - `send`: readable for `send_count` elements while it is lent; NULL is an error unless `send_count` is 0.
+ * - `recv`: writable for every part while it is lent; NULL is an error unless all counts are 0.
+ * - `counts`: an entry for each rank; NULL is an error.
+ * - `displacements`: an entry for each rank, or NULL.
  * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
  * - `request`: NULL to block; else writable, and receives a request that the caller frees.
  */
 COLLECT_API
 COLLECT_MUST_USE
-collect_status collect_barrier(collect_world *world,
+collect_status collect_allgatherv(collect_world *world,
+                                  const void *send,
+                                  size_t send_count,
+                                  void *recv,
+                                  const size_t *counts,
+                                  const size_t *displacements,
+                                  collect_datatype type,
+                                  const collect_call_options *options,
+                                  collect_request **request);
+
+/**
+ * Copies the `send` of every rank, one after the other by rank, into the `recv` of rank `root`.
+ *
+ * Every rank calls it with the same count, type and root. `send` has `count` elements; on the root `recv`
+ * has as many for each rank of the world, and rank r's begin at element `r * count`. On other ranks `recv`
+ * is ignored and not touched: it may be NULL.
+ *
+ * On the root it works in place where `send` is its part of `recv`; else the two must not overlap.
+ *
+ * A rank's part may have ended before the root has everything: what others wait for is a barrier.
+ *
+ * Small parts go up a tree of log2(p) steps in p ranks; large ones go to the root directly, some at a time,
+ * so that it is not flooded.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+ *
+ * ```c
+ * float all[2 * 4]; // in a world of 4 ranks; only the root's is written
+ * status = collect_gather(world, mine, all, 2, COLLECT_F32, 0, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: on the root writable for `count` elements of each rank while it is lent; NULL is an error there
+ *   unless `count` is 0. Anything elsewhere.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_gather(collect_world *world,
+                              const void *send,
+                              void *recv,
+                              size_t count,
+                              collect_datatype type,
+                              int32_t root,
+                              const collect_call_options *options,
+                              collect_request **request);
+
+/**
+ * Copies the `send` of every rank into the `recv` of rank `root`, of a length of its own each.
+ *
+ * On the root `counts` has an entry for each rank of the world: the elements that it brings, which is its
+ * `send_count`; and `displacements` the element of `recv` at which its part begins. NULL: the parts lie one
+ * after the other. On other ranks `recv`, `counts` and `displacements` are ignored: they may be NULL.
+ *
+ * On the root it works in place where `send` is its part of `recv`. Parts that overlap each other, or what
+ * is sent, are refused. What lies between the parts is not touched.
+ *
+ * The lists are read before the call returns.
+ *
+ * A rank that sends another length than the root expects of it is found when its message comes: both get
+ * `COLLECT_ERR_MISMATCH`, and nothing is written.
+ *
+ * Errors: as `collect_gather`.
+ *
+ * ```c
+ * status = collect_gatherv(world, mine, mine_count, all, counts, NULL, COLLECT_F32, 0, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `send_count` elements while it is lent; NULL is an error unless `send_count` is 0.
+ * - `recv`: on the root writable for every part while it is lent; NULL is an error there unless all counts
+ *   are 0. Anything elsewhere.
+ * - `counts`: on the root an entry for each rank; NULL is an error there. Anything elsewhere.
+ * - `displacements`: on the root an entry for each rank, or NULL. Anything elsewhere.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_gatherv(collect_world *world,
+                               const void *send,
+                               size_t send_count,
+                               void *recv,
+                               const size_t *counts,
+                               const size_t *displacements,
+                               collect_datatype type,
+                               int32_t root,
                                const collect_call_options *options,
                                collect_request **request);
+
+/**
+ * Cuts the `send` of rank `root` by rank, and copies one part into the `recv` of every rank.
+ *
+ * Every rank calls it with the same count, type and root. `recv` has `count` elements; on the root `send`
+ * has as many for each rank of the world, and rank r's begin at element `r * count`. On other ranks `send`
+ * is ignored: it may be NULL.
+ *
+ * On the root it works in place where `recv` is its part of `send`; else the two must not overlap.
+ *
+ * The root's part may have ended before other ranks have theirs.
+ *
+ * Small parts go down a tree of log2(p) steps in p ranks; large ones go from the root directly.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `root` is no rank of the world.
+ *
+ * ```c
+ * float all[2 * 4]; // in a world of 4 ranks; only the root's is read
+ * status = collect_scatter(world, all, mine, 2, COLLECT_F32, 0, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: on the root readable for `count` elements of each rank while it is lent; NULL is an error there
+ *   unless `count` is 0. Anything elsewhere.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_scatter(collect_world *world,
+                               const void *send,
+                               void *recv,
+                               size_t count,
+                               collect_datatype type,
+                               int32_t root,
+                               const collect_call_options *options,
+                               collect_request **request);
+
+/**
+ * Copies one part of the `send` of rank `root` into the `recv` of every rank, of a length of its own each.
+ *
+ * On the root `counts` has an entry for each rank of the world: the elements that it gets, which is its
+ * `recv_count`; and `displacements` the element of `send` at which its part begins. NULL: the parts lie one
+ * after the other. They may overlap: one part may go to several ranks. On other ranks `send`, `counts` and
+ * `displacements` are ignored: they may be NULL.
+ *
+ * On the root it works in place where `recv` is its part of `send`; else the two must not overlap.
+ *
+ * The lists are read before the call returns.
+ *
+ * A rank that expects another length than the root sends is found when the message comes: both get
+ * `COLLECT_ERR_MISMATCH`, and nothing is written.
+ *
+ * Errors: as `collect_scatter`.
+ *
+ * ```c
+ * status = collect_scatterv(world, all, counts, NULL, mine, mine_count, COLLECT_F32, 0, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: on the root readable for every part while it is lent; NULL is an error there unless all counts
+ *   are 0. Anything elsewhere.
+ * - `counts`: on the root an entry for each rank; NULL is an error there. Anything elsewhere.
+ * - `displacements`: on the root an entry for each rank, or NULL. Anything elsewhere.
+ * - `recv`: writable for `recv_count` elements while it is lent; NULL is an error unless `recv_count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_scatterv(collect_world *world,
+                                const void *send,
+                                const size_t *counts,
+                                const size_t *displacements,
+                                void *recv,
+                                size_t recv_count,
+                                collect_datatype type,
+                                int32_t root,
+                                const collect_call_options *options,
+                                collect_request **request);
+
+/**
+ * Exchanges parts of one length among all ranks: part i of rank j becomes part j of rank i.
+ *
+ * Every rank calls it with the same count and type. `send` and `recv` have `count` elements for each rank of
+ * the world: those at element `r * count` of `send` go to rank r, those at element `r * count` of `recv` come
+ * from it.
+ *
+ * `send == recv` works in place, with scratch of the library for a slice of a part; else the two must not
+ * overlap.
+ *
+ * Small parts travel together, in log2(p) steps of half the buffer in p ranks; large ones go from each rank
+ * to each directly, a few at a time.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * int32_t send[4], recv[4]; // in a world of 4 ranks
+ * for (int r = 0; r < 4; r++) send[r] = 10 * rank + r;
+ * status = collect_alltoall(world, send, recv, 1, COLLECT_I32, NULL, NULL); // recv[r] is 10 * r + rank
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements of each rank while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements of each rank while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_alltoall(collect_world *world,
+                                const void *send,
+                                void *recv,
+                                size_t count,
+                                collect_datatype type,
+                                const collect_call_options *options,
+                                collect_request **request);
+
+/**
+ * Exchanges parts among all ranks, of a length of its own each.
+ *
+ * The four lists have an entry for each rank r of the world: `send_counts[r]` elements from element
+ * `send_displacements[r]` of `send` on go to rank r; `recv_counts[r]` elements from element
+ * `recv_displacements[r]` of `recv` on come from it. Displacements that are NULL: the parts lie one after the
+ * other. What one rank sends to another is as much as that one expects of it.
+ *
+ * `send == recv` works in place if counts and displacements of both sides are equal: each part is then
+ * replaced by what comes from that rank. Else parts that are sent and parts that are received must not
+ * overlap, nor the latter each other. The former may: one part may go to several ranks.
+ *
+ * The lists are read before the call returns.
+ *
+ * A pair of ranks that disagree about a length is found when the message comes: both get
+ * `COLLECT_ERR_MISMATCH`, and nothing is written.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * status = collect_alltoallv(world, send, send_counts, NULL, recv, recv_counts, NULL, COLLECT_F32, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for every part while it is lent; NULL is an error unless all its counts are 0.
+ * - `send_counts`, `recv_counts`: an entry for each rank; NULL is an error.
+ * - `send_displacements`, `recv_displacements`: an entry for each rank, or NULL.
+ * - `recv`: writable for every part while it is lent; NULL is an error unless all its counts are 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_alltoallv(collect_world *world,
+                                 const void *send,
+                                 const size_t *send_counts,
+                                 const size_t *send_displacements,
+                                 void *recv,
+                                 const size_t *recv_counts,
+                                 const size_t *recv_displacements,
+                                 collect_datatype type,
+                                 const collect_call_options *options,
+                                 collect_request **request);
+
+/**
+ * Reduces the `send` of all ranks, cuts the result by rank, and leaves one part in the `recv` of every rank.
+ *
+ * Every rank calls it with the same count, type and operation. `recv` has `count` elements, `send` as many
+ * for each rank of the world: those at element `r * count` are reduced for rank r.
+ *
+ * The count is that of one rank, as in MPI's MPI_Reduce_scatter_block and in NCCL.
+ *
+ * In place where `recv` is this rank's part of `send`, as in NCCL; the rest of `send` is then not changed.
+ * Else the two must not overlap.
+ *
+ * All results have the bits that the same world, algorithm and inputs give on every run. They need not be
+ * those of `collect_allreduce`, which may combine in another order.
+ *
+ * No rank sends or receives more than its `send` once: p-1 steps in a ring of p ranks, or log2(p) steps in
+ * trees where the buffer is small.
+ *
+ * Errors: as `collect_allreduce`.
+ *
+ * ```c
+ * float all[2 * 4]; // in a world of 4 ranks
+ * float mine[2];
+ * status = collect_reduce_scatter(world, all, mine, 2, COLLECT_F32, COLLECT_SUM, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements of each rank while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_reduce_scatter(collect_world *world,
+                                      const void *send,
+                                      void *recv,
+                                      size_t count,
+                                      collect_datatype type,
+                                      collect_op op,
+                                      const collect_call_options *options,
+                                      collect_request **request);
+
+/**
+ * Reduces the `send` of all ranks, and leaves one part in the `recv` of every rank, of a length of its own each.
+ *
+ * `counts` has an entry for each rank of the world: the elements that it gets. Every rank passes the same
+ * counts. The parts lie in `send` one after the other by rank; `recv` has as many elements as this rank's
+ * entry says.
+ *
+ * In place where `recv` is this rank's part of `send`; else the two must not overlap.
+ *
+ * The list is read before the call returns.
+ *
+ * Errors: as `collect_reduce_scatter`. Ranks with other counts get `COLLECT_ERR_MISMATCH`, all of them.
+ *
+ * ```c
+ * const size_t counts[] = {1, 2, 3}; // in a world of 3 ranks
+ * float all[6];
+ * status = collect_reduce_scatterv(world, all, mine, counts, COLLECT_F32, COLLECT_SUM, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for every part while it is lent; NULL is an error unless all counts are 0.
+ * - `recv`: writable for as many elements as this rank's count says while it is lent; NULL is an error unless
+ *   that is 0.
+ * - `counts`: an entry for each rank; NULL is an error.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_reduce_scatterv(collect_world *world,
+                                       const void *send,
+                                       void *recv,
+                                       const size_t *counts,
+                                       collect_datatype type,
+                                       collect_op op,
+                                       const collect_call_options *options,
+                                       collect_request **request);
+
+/**
+ * Reduces the `send` of ranks 0 to r into the `recv` of rank r, for every rank r.
+ *
+ * Every rank calls it with the same count, type and operation. Operands are combined in rank order. On rank
+ * 0 the result is what it sent.
+ *
+ * `send == recv` works in place; else the two must not overlap.
+ *
+ * In p ranks, log2(p) steps for small buffers; large ones flow through a chain of all ranks.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the operation is `COLLECT_AVG`, as each rank would divide by another number.
+ *
+ * ```c
+ * int64_t before_and_mine;
+ * status = collect_scan(world, &mine, &before_and_mine, 1, COLLECT_I64, COLLECT_SUM, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_scan(collect_world *world,
+                            const void *send,
+                            void *recv,
+                            size_t count,
+                            collect_datatype type,
+                            collect_op op,
+                            const collect_call_options *options,
+                            collect_request **request);
+
+/**
+ * Reduces the `send` of ranks 0 to r-1 into the `recv` of rank r, for every rank r but 0.
+ *
+ * The `recv` of rank 0 is not touched: with nothing before it there is no result. Otherwise as
+ * `collect_scan`: with sums of lengths, say, each rank learns where its part of a common file begins.
+ *
+ * Errors: as `collect_scan`.
+ *
+ * ```c
+ * int64_t start = 0; // as it stays on rank 0
+ * status = collect_exscan(world, &length, &start, 1, COLLECT_I64, COLLECT_SUM, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_exscan(collect_world *world,
+                              const void *send,
+                              void *recv,
+                              size_t count,
+                              collect_datatype type,
+                              collect_op op,
+                              const collect_call_options *options,
+                              collect_request **request);
+
+/**
+ * Sends `count` elements to rank `to`, which receives them by `collect_recv` with the same tag and type.
+ *
+ * It ends when `send` may be changed again. That may be before the message has been received: small ones are
+ * kept at the receiver until it asks for them, as long as there is room. A large one waits for its receive,
+ * so two ranks that send to each other and only then receive wait for ever: see `collect_sendrecv`.
+ *
+ * Messages of one rank to another with one tag are received in the order in which they are sent. Messages
+ * with other tags, and collectives, do not disturb this order. A rank may send to itself.
+ *
+ * The receiver must ask for exactly as many elements: else both get `COLLECT_ERR_MISMATCH`, and nothing is
+ * written.
+ *
+ * With `request` NULL the call returns when it has ended. Else it returns at once, and `send` is lent until
+ * the operation has ended.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `to` is no rank of the world, or the options have a key.
+ *
+ * ```c
+ * if (rank == 0) status = collect_send(world, x, 1000, COLLECT_F32, 1, 7, NULL, NULL);
+ * if (rank == 1) status = collect_recv(world, x, 1000, COLLECT_F32, 0, 7, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_send(collect_world *world,
+                            const void *send,
+                            size_t count,
+                            collect_datatype type,
+                            int32_t to,
+                            uint64_t tag,
+                            const collect_call_options *options,
+                            collect_request **request);
+
+/**
+ * Receives `count` elements that rank `from` sends by `collect_send` with the same tag and type.
+ *
+ * `from` may be `COLLECT_ANY_RANK`: then it receives the message with this tag that comes first, whoever has
+ * sent it, and `collect_request_source` tells who. If a message fits a receive from its sender and one from
+ * any rank, the one that was called first gets it.
+ *
+ * With `request` NULL the call returns when the message is there. Else it returns at once, and `recv` is
+ * lent until the operation has ended.
+ *
+ * A message of another length is an error of both sides: `COLLECT_ERR_MISMATCH`, and nothing is written.
+ *
+ * Errors: as `collect_allreduce`, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `from` is no rank of the world, or the options have a key.
+ *
+ * ```c
+ * status = collect_recv(world, x, 1000, COLLECT_F32, COLLECT_ANY_RANK, 7, NULL, &request);
+ * if (status == COLLECT_OK) status = collect_request_wait(request, -1);
+ * if (status == COLLECT_OK) status = collect_request_source(request, &from);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `recv`: writable for `count` elements while it is lent; NULL is an error unless `count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_recv(collect_world *world,
+                            void *recv,
+                            size_t count,
+                            collect_datatype type,
+                            int32_t from,
+                            uint64_t tag,
+                            const collect_call_options *options,
+                            collect_request **request);
+
+/**
+ * Sends a message and receives another one, at the same time.
+ *
+ * As `collect_send` and `collect_recv` with the arguments of each; both are under way at once, so that all
+ * ranks of a ring can pass something on without one of them waiting for another's receive. The two buffers
+ * must not overlap.
+ *
+ * The two messages need have nothing to do with each other: other ranks may use `collect_send` and
+ * `collect_recv` at their ends.
+ *
+ * With `request` NULL the call returns when both have ended. Else it returns at once, and the request ends
+ * when both have.
+ *
+ * Errors: as `collect_send` and `collect_recv`.
+ *
+ * ```c
+ * const int32_t next = (rank + 1) % size;
+ * const int32_t before = (rank + size - 1) % size;
+ * status = collect_sendrecv(world, mine, 8, next, 0, theirs, 8, before, 0, COLLECT_F32, NULL, NULL);
+ * ```
+ *
+ *
+ * # Safety
+ *
+ * - `world`: live; NULL is an error.
+ * - `send`: readable for `send_count` elements while it is lent; NULL is an error unless `send_count` is 0.
+ * - `recv`: writable for `recv_count` elements while it is lent; NULL is an error unless `recv_count` is 0.
+ * - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_sendrecv(collect_world *world,
+                                const void *send,
+                                size_t send_count,
+                                int32_t to,
+                                uint64_t send_tag,
+                                void *recv,
+                                size_t recv_count,
+                                int32_t from,
+                                uint64_t recv_tag,
+                                collect_datatype type,
+                                const collect_call_options *options,
+                                collect_request **request);
+
+/**
+ * Creates a reduction of elements of `element_bytes` bytes, from 1 to 4096.
+ *
+ * `function` must be associative: (a · b) · c is a · (b · c). If `is_commutative` is 1, a · b must also be
+ * b · a; if it is 0, the library combines operands in rank order only, by algorithms that can.
+ *
+ * The counts of a call with it are in elements of `element_bytes` bytes. The call's type is `COLLECT_U8`, or
+ * one of that very size.
+ *
+ * `free_user`, if it is not NULL, is called with `user` when nothing uses the reduction any more. It is not
+ * called if this function fails.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: elements of no bytes or of too many; `is_commutative` is neither 0 nor 1.
+ *
+ * # Safety
+ *
+ * - `function`: does what its type says with `user`, on any thread; NULL is an error.
+ * - `user`: passed through; may be NULL.
+ * - `free_user`: may be called with `user`, on any thread; may be NULL.
+ * - `reduction`: writable, receives a reduction that the caller destroys; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_reduction_create(collect_reduction_fn function,
+                                        void *user,
+                                        collect_free_fn free_user,
+                                        size_t element_bytes,
+                                        int32_t is_commutative,
+                                        collect_reduction **reduction);
+
+/**
+ * Destroys a reduction, without waiting.
+ *
+ * Operations under way and batches keep what they use.
+ *
+ * # Safety
+ *
+ * - `reduction`: live, and not used again; NULL does nothing.
+ */
+COLLECT_API void collect_reduction_destroy(collect_reduction *reduction);
+
+/**
+ * Creates a batch without operations.
+ *
+ * ```c
+ * collect_batch *batch = NULL;
+ * if (collect_batch_create(&batch) != COLLECT_OK) return fail("create the batch");
+ * options.batch = batch; // the calls with these options are recorded
+ * ```
+ *
+ * # Safety
+ *
+ * - `batch`: writable, receives a batch that the caller destroys; NULL is an error.
+ */
+COLLECT_API COLLECT_MUST_USE collect_status collect_batch_create(collect_batch **batch);
+
+/**
+ * Begins all operations of a batch.
+ *
+ * With `request` NULL the call returns when all have ended. Else it returns at once, and the request ends
+ * when the last of them has, with the first error of any.
+ *
+ * Only one start of a batch may be under way at a time: one that is to overlap itself needs two batches.
+ * The request may be freed early; the batch then still has to end before it is started again.
+ *
+ * Errors: as the calls themselves, and
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the batch has no operations, or has not ended since it was started last.
+ *
+ * ```c
+ * status = collect_batch_start(batch, &request);
+ * compute_something_else();
+ * status = collect_request_wait(request, -1);
+ * collect_request_free(request);
+ * ```
+ *
+ * # Safety
+ *
+ * - `batch`: live; NULL is an error.
+ * - `request`: NULL to block; else writable, and receives a request that the caller frees.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_batch_start(collect_batch *batch,
+                                   collect_request **request);
+
+/**
+ * Destroys a batch, without waiting.
+ *
+ * Operations under way go on, and their buffers stay lent until they have ended.
+ *
+ * # Safety
+ *
+ * - `batch`: live, and not used again; NULL does nothing.
+ */
+COLLECT_API void collect_batch_destroy(collect_batch *batch);
 
 /**
  * Tells without waiting how the operation is.
@@ -1465,6 +2429,167 @@ COLLECT_API
 COLLECT_MUST_USE
 collect_status collect_request_wait(collect_request *request,
                                     int64_t timeout_ns);
+
+/**
+ * Waits until one of `count` operations has ended, at most for `timeout_ns` nanoseconds, and tells which.
+ *
+ * The requests may be of different worlds. Entries that are NULL are skipped, so a program sets those to
+ * NULL that it has dealt with. If several have ended, `index` is that of the first in the list. The same
+ * request may be in the list more than once.
+ *
+ * 0 or negative: as long as it takes.
+ *
+ * Returns what `collect_request_test` says of the request at `index`: `COLLECT_OK` or the error that it
+ * ended with, and `index` is set in both cases. `COLLECT_IN_PROGRESS` if the time passed first: that ends
+ * the wait, not the operations, and `index` is untouched.
+ *
+ * Errors, with `index` untouched:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: there is no request in the list.
+ *
+ * ```c
+ * for (size_t left = n; left > 0; left--) {
+ *   size_t index;
+ *   if (collect_request_wait_any(requests, n, -1, &index) != COLLECT_OK) return fail("a request");
+ *   use(results[index]);
+ *   collect_request_free(requests[index]);
+ *   requests[index] = NULL;
+ * }
+ * ```
+ *
+ * # Safety
+ *
+ * - `requests`: readable for `count` entries, each NULL or live; NULL is an error.
+ * - `index`: writable, receives the place in the list; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_wait_any(collect_request *const *requests,
+                                        size_t count,
+                                        int64_t timeout_ns,
+                                        size_t *index);
+
+/**
+ * Waits until all of `count` operations have ended, at most for `timeout_ns` nanoseconds.
+ *
+ * The requests may be of different worlds. Entries that are NULL are skipped. 0 or negative: as long as it
+ * takes.
+ *
+ * Returns `COLLECT_OK` if all have ended well, else the first error in the order of the list;
+ * `collect_request_test` tells of each. `COLLECT_IN_PROGRESS` if the time passed before all had ended: that
+ * ends the wait, not the operations.
+ *
+ * Errors of its own:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: there is no request in the list.
+ *
+ * ```c
+ * status = collect_request_wait_all(requests, n, -1);
+ * for (int i = 0; i < n; i++) collect_request_free(requests[i]);
+ * ```
+ *
+ * # Safety
+ *
+ * - `requests`: readable for `count` entries, each NULL or live; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_wait_all(collect_request *const *requests,
+                                        size_t count,
+                                        int64_t timeout_ns);
+
+/**
+ * Has the library call `function` when the operation has ended.
+ *
+ * It is called once, with `user`: soon after the end, or soon if the operation has ended already. Nobody
+ * needs to wait or to test, and freeing the request changes nothing. A request may have several such
+ * functions.
+ *
+ * Threads: the functions of a world and of all worlds that share its connections (its forks, and what it
+ * was forked from) run on one thread of the library, one after the other, in the order in which the
+ * operations end. The library holds no lock meanwhile. They may call every function that does not wait:
+ * start an operation, also from its own callback the next, test, free, destroy. They must not wait for
+ * operations, for that would keep the others from being called; and they should be short, since operations
+ * for which no thread waits do not advance meanwhile.
+ *
+ * If the world fails or is destroyed first, the function is called with that error. Destroying the last of
+ * the worlds that share the thread runs the functions that are left, and returns when they have.
+ *
+ * Errors: the function is not called.
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: `function` is NULL.
+ *
+ * ```c
+ * static void done(void *user, collect_status status, const char *message) {
+ *   struct job *job = user;
+ *   job->failed = status != COLLECT_OK;
+ *   if (job->failed) fprintf(stderr, "%s\n", message);
+ *   sem_post(&job->ended);
+ * }
+ *
+ * collect_request_on_complete(request, done, job);
+ * collect_request_free(request);
+ * ```
+ *
+ * # Safety
+ *
+ * - `request`: live; NULL is an error.
+ * - `function`: may be called with `user` on a thread of the library; NULL is an error.
+ * - `user`: passed through; may be NULL.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_on_complete(collect_request *request,
+                                           collect_complete_fn function,
+                                           void *user);
+
+/**
+ * Gives a descriptor that becomes readable when the operation has ended, for `poll`, `epoll` and event loops.
+ *
+ * Each call on one request gives the same descriptor. It is readable from the end on, at once if the
+ * operation has ended. The library advances the operation meanwhile. The request owns the descriptor and
+ * closes it when it is freed: a program takes it out of its loop before, and neither closes it nor writes
+ * to it. Nobody needs to read from it.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_RESOURCE`: there is no descriptor left. The operation goes on.
+ *
+ * ```c
+ * struct pollfd entry = {.events = POLLIN};
+ * if (collect_request_eventfd(request, &entry.fd) != COLLECT_OK) return fail("eventfd");
+ * poll(&entry, 1, -1);
+ * status = collect_request_test(request); // not COLLECT_IN_PROGRESS
+ * ```
+ *
+ * # Safety
+ *
+ * - `request`: live; NULL is an error.
+ * - `fd`: writable, receives the descriptor; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_eventfd(collect_request *request,
+                                       int *fd);
+
+/**
+ * Tells from which rank a message came, once a receive has ended.
+ *
+ * For receives that take a message from any rank; it works for the others as well.
+ *
+ * Errors:
+ *
+ * - `COLLECT_ERR_INVALID_ARGUMENT`: the request is no receive, or has not ended, or ended without a message.
+ *
+ * # Safety
+ *
+ * - `request`: live; NULL is an error.
+ * - `rank`: writable, receives the sender's rank in the world; NULL is an error.
+ */
+COLLECT_API
+COLLECT_MUST_USE
+collect_status collect_request_source(collect_request *request,
+                                      int32_t *rank);
 
 /**
  * Frees a request, without waiting.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Programs, hash};
 use crate::datatype::{Datatype, Op};
-use crate::engine::{Class, Fingerprint, Members, Operation, Program};
+use crate::engine::{Fingerprint, Matching, Members, Operation, Program};
 use crate::error::Error;
 use crate::plan::{Algorithm, Collective, Shape};
 
@@ -40,6 +40,7 @@ impl Agreement {
             root: 0,
             in_place: false,
             buffers: 1,
+            degree: 0,
         })?;
         let letters: Vec<u64> = options.bytes().map(u64::from).collect();
         let fingerprint = Fingerprint {
@@ -64,12 +65,11 @@ impl Agreement {
         let Self { program, members, fingerprint } = self;
         let mut operation =
             spare.unwrap_or_else(|| Operation::blank(Arc::clone(&program), Arc::clone(&members)));
-        operation.class = Class::Fork;
-        operation.number = number;
+        operation.matching = Matching::Fork(number);
         operation.world = parent;
         operation.program = program;
         operation.members = members;
-        (operation.datatype, operation.op) = (Datatype::U8, Op::Bor);
+        (operation.datatype, operation.op, operation.element) = (Datatype::U8, Op::Bor, 1);
         (operation.count, operation.slice_count) = (1, 1);
         operation.fingerprint = fingerprint;
         operation.timeout_ns = timeout_ns;

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::Place;
-use super::job::{Job, count_of};
-use crate::datatype::Datatype;
+use super::elements::Elements;
+use super::job::Job;
 use crate::engine::Region;
 use crate::error::Error;
 use crate::plan::Collective;
@@ -12,31 +12,18 @@ use crate::plan::Collective;
 pub(super) fn check<'a>(
     source: Region,
     target: Region,
-    datatype: Datatype,
+    elements: Elements,
     place: &Place,
 ) -> Result<Job<'a>, Error> {
-    let (mine, all) = (source.bytes(), target.bytes());
-    if mine.checked_mul(place.size) != Some(all) {
-        let size = place.size;
-        return Err(Error::InvalidArgument(format!(
-            "the source has {mine} bytes, the target {all}: not {size} times as many"
-        )));
-    }
-    let own = target.part(place.rank * mine, (place.rank + 1) * mine);
-    if source != own && mine > 0 && source.overlaps(&target) {
-        let text = "the source overlaps the target, and is not this rank's part of it";
-        return Err(Error::InvalidArgument(text.into()));
-    }
-    count_of(mine, datatype)?;
+    let in_place = place.check_parts(("source", source), ("target", target))?;
+    let count = elements.count_of(source.bytes(), "source")?;
+    let total = place.total(count, &elements)?;
+    let (told_count, input, output) = (count, source, target);
     Ok(Job {
-        collective: Collective::Allgather,
-        datatype,
-        op: None,
-        root: None,
-        count: count_of(all, datatype)?,
-        input: source,
-        output: target,
-        in_place: source == own,
-        many: &[],
+        told_count,
+        input,
+        output,
+        in_place,
+        ..Job::of(Collective::Allgather, elements, total)
     })
 }

@@ -1,109 +1,57 @@
 //! Collectives: arguments are checked, an algorithm is chosen, and an operation is made for the engine.
 //!
-//! One file per collective checks what is its own; all end in a [`Job`], which says what runs on which buffers.
+//! One file per collective checks what is its own; all end in a [`Job`], which says what runs on which buffers. What they
+//! share: `elements` (types and reductions), `place` (ranks and buffers of one length), `pieces` (counts and displacements).
+//! A job becomes an operation by way of a [`Planned`], or of a [`Template`] if it is to be submitted again and again.
 #![forbid(unsafe_code)]
 
 mod agreement;
 mod allgather;
+mod allgatherv;
 mod allreduce;
+mod alltoall;
+mod alltoallv;
 mod barrier;
 mod broadcast;
 mod cache;
+mod call;
+mod draft;
+mod elements;
+mod gather;
+mod gatherv;
 mod job;
+mod message;
+mod options;
+mod pieces;
+mod place;
 mod reduce;
+mod reduce_scatter;
+mod reduce_scatterv;
+mod scaling;
+mod scan;
+mod scatter;
+mod scatterv;
+mod template;
+
+#[cfg(test)]
+mod tests;
 
 pub use agreement::Agreement;
 pub use cache::Programs;
+pub use call::Call;
+pub use draft::Submission;
 pub(crate) use job::hash;
 pub use job::{Job, Planned};
+pub use options::CallOptions;
+pub use place::Place;
+pub use scaling::Scratches;
+pub use template::Template;
 
-use crate::datatype::{Datatype, Op};
-use crate::engine::{Source, Target};
+use crate::datatype::Datatype;
 use crate::error::Error;
-pub use crate::plan::Algorithm;
-
-/// What a caller asks of a world. Counts are elements, of each buffer.
-#[derive(Debug)]
-pub enum Call<'a> {
-    /// Reduces the sources of all ranks into the target of every rank.
-    Allreduce {
-        /// What this rank contributes.
-        source: Source<'a>,
-        /// Where the result goes: the source itself, or disjoint from it.
-        target: Target<'a>,
-        /// The type of the elements.
-        datatype: Datatype,
-        /// How they are reduced.
-        op: Op,
-    },
-    /// Reduces all buffers of all ranks; every buffer ends with the result.
-    AllreduceMulti {
-        /// At least one buffer, as many on every rank, all of one length, none overlapping another.
-        buffers: &'a mut [Target<'a>],
-        /// The type of the elements.
-        datatype: Datatype,
-        /// How they are reduced.
-        op: Op,
-    },
-    /// Copies the root's buffer into that of every rank.
-    Broadcast {
-        /// Read on the root, written elsewhere.
-        buffer: Target<'a>,
-        /// The type of the elements.
-        datatype: Datatype,
-        /// The rank that has the data.
-        root: usize,
-    },
-    /// Reduces the sources of all ranks into the root's target.
-    Reduce {
-        /// What this rank contributes.
-        source: Source<'a>,
-        /// Where the result goes on the root: the source itself, or disjoint from it. Untouched elsewhere, and may be
-        /// empty there.
-        target: Target<'a>,
-        /// The type of the elements.
-        datatype: Datatype,
-        /// How they are reduced.
-        op: Op,
-        /// The rank that gets the result.
-        root: usize,
-    },
-    /// Copies the sources of all ranks, one after the other by rank, into the target of every rank.
-    Allgather {
-        /// What this rank contributes, of one length on every rank.
-        source: Source<'a>,
-        /// As many times as long as there are ranks. In place where the source is this rank's part of it, else
-        /// disjoint from the source.
-        target: Target<'a>,
-        /// The type of the elements.
-        datatype: Datatype,
-    },
-    /// Completes when every rank has called it.
-    Barrier,
-}
-
-/// Where a call is made.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// Members of the world.
-    pub size: usize,
-    /// The caller's rank in it.
-    pub rank: usize,
-    /// The most bytes of a slice.
-    pub slice_bytes: usize,
-    /// The most bytes of a message that is sent at once.
-    pub eager_bytes: usize,
-}
-
-impl Place {
-    fn check_root(&self, root: usize) -> Result<(), Error> {
-        if root < self.size {
-            return Ok(());
-        }
-        let text = format!("root {root} is no rank of a world of {}", self.size);
-        Err(Error::InvalidArgument(text))
-    }
-}
+use crate::plan::Collective;
+pub use crate::plan::{Algorithm, Table};
+use elements::Elements;
 
 /// Checks a call and finds the program that it runs.
 ///
@@ -113,26 +61,106 @@ impl Place {
 pub fn prepare<'c>(
     call: &'c Call<'_>,
     place: &Place,
-    algorithm: Option<Algorithm>,
+    options: &CallOptions,
     programs: &Programs,
 ) -> Result<Planned<'c>, Error> {
-    let job = match call {
-        Call::Allreduce { source, target, datatype, op } => {
-            allreduce::single(source.region(), target.region(), (*datatype, *op))?
+    check(call, elements_of(call, options)?, place)?.plan(place, options, programs)
+}
+
+/// What the elements of a call are.
+fn elements_of(call: &Call<'_>, options: &CallOptions) -> Result<Elements, Error> {
+    match call {
+        Call::Allreduce { datatype, op, .. }
+        | Call::AllreduceMulti { datatype, op, .. }
+        | Call::Reduce { datatype, op, .. }
+        | Call::ReduceScatter { datatype, op, .. }
+        | Call::ReduceScatterv { datatype, op, .. }
+        | Call::Scan { datatype, op, .. }
+        | Call::Exscan { datatype, op, .. } => Elements::reduced(*datatype, *op, options),
+        Call::Broadcast { datatype, .. }
+        | Call::Allgather { datatype, .. }
+        | Call::Allgatherv { datatype, .. }
+        | Call::Gather { datatype, .. }
+        | Call::Gatherv { datatype, .. }
+        | Call::Scatter { datatype, .. }
+        | Call::Scatterv { datatype, .. }
+        | Call::Alltoall { datatype, .. }
+        | Call::Alltoallv { datatype, .. }
+        | Call::Send { datatype, .. }
+        | Call::Receive { datatype, .. } => Elements::moved(*datatype, options),
+        Call::Barrier => Elements::moved(Datatype::U8, options),
+    }
+}
+
+/// Checks what is the collective's own.
+fn check<'c>(call: &'c Call<'_>, elements: Elements, place: &Place) -> Result<Job<'c>, Error> {
+    match call {
+        Call::Allreduce { source, target, .. } => {
+            allreduce::single(source.region(), target.region(), elements)
         }
-        Call::AllreduceMulti { buffers, datatype, op } => {
-            allreduce::multi(buffers, (*datatype, *op))?
+        Call::AllreduceMulti { buffers, .. } => allreduce::multi(buffers, elements),
+        Call::Broadcast { buffer, root, .. } => {
+            broadcast::check(buffer.region(), elements, *root, place)
         }
-        Call::Broadcast { buffer, datatype, root } => {
-            broadcast::check(buffer.region(), *datatype, *root, place)?
+        Call::Reduce { source, target, root, .. } => {
+            reduce::check(source.region(), target.region(), elements, *root, place)
         }
-        Call::Reduce { source, target, datatype, op, root } => {
-            reduce::check(source.region(), target.region(), (*datatype, *op), *root, place)?
+        Call::Allgather { source, target, .. } => {
+            allgather::check(source.region(), target.region(), elements, place)
         }
-        Call::Allgather { source, target, datatype } => {
-            allgather::check(source.region(), target.region(), *datatype, place)?
+        Call::Allgatherv { source, target, counts, displacements, .. } => {
+            let lists = (*counts, *displacements);
+            allgatherv::check(source.region(), target.region(), lists, elements, place)
         }
-        Call::Barrier => barrier::job(),
-    };
-    job.plan(place, algorithm, programs)
+        Call::Gather { source, target, root, .. } => {
+            gather::check(source.region(), target.region(), elements, *root, place)
+        }
+        Call::Gatherv { source, target, counts, displacements, root, .. } => {
+            let lists = (*counts, *displacements);
+            gatherv::check(source.region(), target.region(), lists, (elements, *root), place)
+        }
+        Call::Scatter { source, target, root, .. } => {
+            scatter::check(source.region(), target.region(), elements, *root, place)
+        }
+        Call::Scatterv { source, target, counts, displacements, root, .. } => {
+            let lists = (*counts, *displacements);
+            scatterv::check(source.region(), target.region(), lists, (elements, *root), place)
+        }
+        Call::ReduceScatter { source, target, .. } => {
+            reduce_scatter::check(source.region(), target.region(), elements, place)
+        }
+        Call::ReduceScatterv { source, target, counts, .. } => {
+            reduce_scatterv::check(source.region(), target.region(), counts, elements, place)
+        }
+        Call::Alltoall { source, target, .. } => {
+            alltoall::check(source.region(), target.region(), elements, place)
+        }
+        Call::Alltoallv {
+            source,
+            send_counts: sent,
+            send_displacements,
+            target,
+            receive_counts: received,
+            receive_displacements,
+            ..
+        } => alltoallv::check(
+            (source.region(), sent, *send_displacements),
+            (target.region(), received, *receive_displacements),
+            elements,
+            place,
+        ),
+        Call::Scan { source, target, .. } => {
+            scan::check(Collective::Scan, source.region(), target.region(), elements)
+        }
+        Call::Exscan { source, target, .. } => {
+            scan::check(Collective::Exscan, source.region(), target.region(), elements)
+        }
+        Call::Send { source, to, tag, .. } => {
+            message::send(source.region(), elements, (*to, *tag), place)
+        }
+        Call::Receive { target, from, tag, .. } => {
+            message::receive(target.region(), elements, (*from, *tag), place)
+        }
+        Call::Barrier => Ok(barrier::job(elements)),
+    }
 }

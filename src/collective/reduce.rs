@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::Place;
-use super::allreduce::{allows, pair};
-use super::job::{Job, count_of};
-use crate::datatype::{Datatype, Op};
+use super::elements::Elements;
+use super::job::Job;
+use super::place::check_pair;
 use crate::engine::Region;
 use crate::error::Error;
 use crate::plan::Collective;
@@ -13,26 +13,15 @@ use crate::plan::Collective;
 pub(super) fn check<'a>(
     source: Region,
     target: Region,
-    (datatype, op): (Datatype, Op),
+    elements: Elements,
     root: usize,
     place: &Place,
 ) -> Result<Job<'a>, Error> {
-    allows(op, datatype)?;
     place.check_root(root)?;
     let is_root = place.rank == root;
-    if is_root {
-        pair(source, target)?;
-    }
-    let count = count_of(source.bytes(), datatype)?;
-    Ok(Job {
-        collective: Collective::Reduce,
-        datatype,
-        op: Some(op),
-        root: u32::try_from(root).ok(),
-        count,
-        input: source,
-        output: if is_root { target } else { Region::EMPTY },
-        in_place: is_root && source == target,
-        many: &[],
-    })
+    let in_place = is_root && check_pair(source, target)?;
+    let count = elements.count_of(source.bytes(), "source")?;
+    let (root, input) = (Some(root), source);
+    let output = if is_root { target } else { Region::EMPTY };
+    Ok(Job { root, input, output, in_place, ..Job::of(Collective::Reduce, elements, count) })
 }

@@ -1,6 +1,8 @@
 //! Operations in words, for messages that name both sides of a mismatch.
 #![forbid(unsafe_code)]
 
+use super::name::Name;
+use super::operation::{Matching, Operation};
 use crate::datatype::{Datatype, Op};
 use crate::link::frame::{Class, Fingerprint};
 use crate::plan::{Algorithm, Collective};
@@ -20,11 +22,13 @@ pub(super) fn call(fingerprint: &Fingerprint) -> String {
     if let Some(datatype) = Datatype::from_number(i32::from(fingerprint.datatype)) {
         arguments.push(datatype.to_string());
     }
-    arguments.push(fingerprint.count.to_string());
+    if !collective.is_some_and(Collective::has_own_lengths) {
+        arguments.push(fingerprint.count.to_string());
+    }
     if let Some(op) = Op::from_number(i32::from(fingerprint.op)) {
         arguments.push(op.to_string());
     }
-    if matches!(collective, Some(Collective::Broadcast | Collective::Reduce)) {
+    if collective.is_some_and(Collective::has_root) {
         arguments.push(format!("root {}", fingerprint.root));
     }
     format!("{name}({})", arguments.join(", "))
@@ -48,11 +52,43 @@ pub(super) fn mismatch(mine: (u32, &Fingerprint), theirs: (u32, &Fingerprint)) -
     format!("rank {} called {a}, rank {} called {b}{why}", first.0, second.0)
 }
 
-/// "operation 17", "fork 0x1234".
-pub(super) fn number(class: Class, number: u64) -> String {
+/// "operation 17", "operation with key 5 (use 2)", "message 3 to rank 1 with tag 7", as `rank` sees it.
+pub(super) fn name(name: &Name, rank: u32) -> String {
+    let Name { class, number, turn, partner } = *name;
+    let is_upward = rank < partner;
     match class {
         Class::Ordered => format!("operation {number}"),
+        Class::Keyed => format!("operation with key {number} (use {turn})"),
         Class::Fork => format!("fork {number:#x}"),
+        Class::Upward | Class::Downward => {
+            let way = if is_upward == (class == Class::Upward) { "to" } else { "from" };
+            format!("message {turn} {way} rank {partner} with tag {number}")
+        }
         Class::Control => "no operation".into(),
+    }
+}
+
+/// The same of an operation that has its name.
+pub(super) fn operation(op: &Operation) -> String {
+    match op.matching {
+        Matching::Send { to, tag } => {
+            format!("message {} to rank {to} with tag {tag}", op.name.turn)
+        }
+        Matching::Receive { tag, .. } => {
+            format!("message {} from rank {} with tag {tag}", op.name.turn, op.name.partner)
+        }
+        _ => name(&op.name, 0),
+    }
+}
+
+/// The same of a message that has met no counterpart.
+pub(super) fn unmatched(op: &Operation) -> String {
+    match op.matching {
+        Matching::Receive { from: Some(from), tag } => {
+            format!("receive from rank {from} with tag {tag}")
+        }
+        Matching::Receive { from: None, tag } => format!("receive from any rank with tag {tag}"),
+        Matching::Send { to, tag } => format!("message to rank {to} with tag {tag}"),
+        _ => operation(op),
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Handover<S, C, T> {
     is_wanted: bool,
     /// The seat is free, and the background thread must take it.
     is_called: bool,
+    /// Callbacks wait for the background thread.
+    has_callbacks: bool,
     /// Turns that callers have taken.
     turns: u64,
     /// The turns at the background thread's last look.
@@ -63,6 +65,8 @@ const PLACES: usize = 256;
 pub(crate) enum Duty<S> {
     /// It drives.
     Drive(S),
+    /// It runs the callbacks that wait.
+    CallBack,
     /// It naps until it is called, or for a while.
     Nap,
     /// It ends.
@@ -79,6 +83,7 @@ impl<S, C, T> Handover<S, C, T> {
             is_background: false,
             is_wanted: false,
             is_called: false,
+            has_callbacks: false,
             turns: 0,
             seen: 0,
             is_stopping: false,
@@ -132,17 +137,18 @@ impl<S, C, T> Handover<S, C, T> {
     }
 
     /// All that wait.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = &T> {
-        self.waiters.iter().map(|waiter| &**waiter)
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.waiters.iter()
     }
 
     /// Puts the seat back at the end of a turn. [`Handover::pass_on`] follows.
     pub(crate) fn put_back(&mut self, seat: S) {
         self.seat = Some(seat);
         if mem::replace(&mut self.is_background, false) {
-            self.is_wanted = false;
-            // The next look finds that turns have been taken: it gives callers a while.
-            self.seen = self.turns.wrapping_sub(1);
+            if mem::replace(&mut self.is_wanted, false) {
+                // The next look finds that turns have been taken: it gives callers a while.
+                self.seen = self.turns.wrapping_sub(1);
+            }
         } else {
             self.turns += 1;
         }
@@ -179,8 +185,24 @@ impl<S, C, T> Handover<S, C, T> {
         self.is_asleep = false;
     }
 
+    /// There are callbacks. The background thread is called, and woken from the mesh's poll if this is true.
+    #[must_use]
+    pub(crate) fn call_back(&mut self) -> bool {
+        self.has_callbacks = true;
+        self.is_background && mem::replace(&mut self.is_asleep, false)
+    }
+
+    /// Whether callbacks wait for the background thread.
+    #[must_use]
+    pub(crate) fn has_callbacks(&self) -> bool {
+        self.has_callbacks
+    }
+
     /// What the background thread does, which does not drive.
     pub(crate) fn look(&mut self, is_broken: bool) -> Duty<S> {
+        if mem::replace(&mut self.has_callbacks, false) {
+            return Duty::CallBack;
+        }
         if self.is_stopping {
             return Duty::End;
         }
@@ -199,7 +221,7 @@ impl<S, C, T> Handover<S, C, T> {
     /// Whether the background thread drives and must leave.
     #[must_use]
     pub(crate) fn must_background_leave(&self) -> bool {
-        self.is_background && (self.is_wanted || self.is_stopping)
+        self.is_background && (self.is_wanted || self.has_callbacks || self.is_stopping)
     }
 
     /// The background thread ends soon. It is called, and the mesh's poll is woken.

@@ -35,6 +35,9 @@ pub struct Limits {
     /// way at once have an eighth as many steps together, so that those who keep the protocol stay below: a step has
     /// at most two slices with two grants each.
     pub early_frames: usize,
+    /// Operations of an endpoint that may be incomplete at once where keys or tags match them: they are never kept in
+    /// a queue, so the call beyond fails. Of one peer's frames for such operations twice as many may wait here.
+    pub unordered_operations: usize,
     /// A receive that has heard nothing for so many nanoseconds says what it waits for.
     pub waiting_after_ns: u64,
     /// How long a closing endpoint waits for its peers to take what was sent, in nanoseconds.
@@ -67,6 +70,7 @@ impl Default for Limits {
             input: 128 << 10,
             active_operations: 256,
             early_frames: 1 << 16,
+            unordered_operations: 1 << 20,
             waiting_after_ns: 20_000_000,
             linger_ns: 1_000_000_000,
         }

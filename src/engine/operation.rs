@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use super::completion::Completion;
 use super::members::Members;
+use super::name::Name;
 use super::program::Program;
+use super::scratches::Scratches;
 use crate::datatype::{Datatype, Op};
 use crate::link::frame::{Class, Fingerprint};
 use crate::memory::{Region, Scratch};
-use crate::plan::{Action, Buffer, Range};
-use crate::reduce;
+use crate::plan::{Action, Buffer, Collective, Range};
+use crate::reduce::{self, Custom};
 
 /// Buffers for which a new operation has room.
 const BUFFERS: usize = 8;
@@ -28,19 +30,30 @@ const STEPS_PER_RANK: usize = 5;
 /// Steps of a new operation's room, however many ranks.
 const STEPS_MAX: usize = 128;
 
-/// Scratch of a new part, in bytes.
-const SCRATCH: usize = 256;
-
 /// Slices of an operation that are under way at once.
 const PARTS_MAX: usize = 2;
+
+/// How an operation finds its counterparts on other ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// By the order of submission in its world.
+    Ordered,
+    /// By this key; uses of one key by the order of submission.
+    Keyed(u64),
+    /// By this number, which follows from the members of the new world.
+    Fork(u64),
+    /// A message, by rank of the receiver in the world and by tag, in the order of submission among these. The program
+    /// is rank 0's plan of a message, the members are of no account.
+    Send { to: u32, tag: u64 },
+    /// A message, by rank of the sender (`None`: whoever's comes first) and by tag. The program is rank 1's plan.
+    Receive { from: Option<u32>, tag: u64 },
+}
 
 /// What a caller submits.
 #[derive(Debug)]
 pub struct Operation {
-    /// Whose numbering `number` is of.
-    pub class: Class,
-    /// Its number in its class. The engine numbers ordered ones.
-    pub number: u64,
+    /// How the other ranks' operations find it.
+    pub matching: Matching,
     /// The world that it runs in.
     pub world: u64,
     /// What it runs.
@@ -51,12 +64,24 @@ pub struct Operation {
     pub datatype: Datatype,
     /// How they are reduced.
     pub op: Op,
+    /// Bytes of an element: the type's, or those of a caller's own reduction.
+    pub element: usize,
+    /// The caller's own reduction, in the place of `op`.
+    pub custom: Option<Arc<Custom>>,
     /// What an average is divided by.
     pub divisor: u64,
-    /// Elements of each buffer.
+    /// Elements of all logical blocks together, which are of one length but for the last (an exchange of all with all
+    /// among p ranks has p² blocks, in p slots). Unless `lengths` says otherwise.
     pub count: usize,
-    /// Elements of a slice; `count` or more: one slice.
+    /// Elements of a block's slice; a block's or more: one slice.
     pub slice_count: usize,
+    /// Where blocks differ in length: the elements of each block that this rank knows of. Indexed by block, but in an
+    /// exchange of all with all: first what goes to each rank, then what comes from each. Else empty.
+    pub lengths: Vec<usize>,
+    /// Where blocks differ in length: the first element of each slot of input 0, and of output 0.
+    pub input_starts: Vec<usize>,
+    /// See `input_starts`.
+    pub output_starts: Vec<usize>,
     /// The buffers that are read.
     pub inputs: Vec<Region>,
     /// The buffers that are written.
@@ -69,12 +94,16 @@ pub struct Operation {
     pub completion: Option<Arc<Completion>>,
     /// Two bytes of its own: what a barrier sends and receives.
     pub tokens: Scratch,
+    /// Memory of its own: what a caller's elements were multiplied into before it began.
+    pub scaled: Scratch,
+    /// What frames call it.
+    pub(super) name: Name,
     /// What the engine knows of it.
     pub(super) run: Run,
 }
 
 /// The engine's side of an operation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Run {
     /// Unique in its core, so that a reference to an earlier operation in the same place is noticed.
     pub(super) id: u64,
@@ -86,6 +115,8 @@ pub(super) struct Run {
     pub(super) spare: Vec<Part>,
     /// Members whose fingerprint has been seen to be equal.
     pub(super) checked: Vec<u32>,
+    /// What stands for no elements: the byte that is sent, and the one that is received.
+    pub(super) tokens: Region,
     /// Peers in whose `ready` queue it stands.
     pub(super) queued_at: Vec<u32>,
 }
@@ -103,6 +134,8 @@ pub(super) struct StepState {
     pub(super) granted: usize,
     /// Whether the sender has asked for a grant.
     pub(super) is_requested: bool,
+    /// No element is to be moved, but the other side may think otherwise: one byte says so.
+    pub(super) is_token: bool,
 }
 
 /// A small message that came before it could be taken.
@@ -117,13 +150,15 @@ pub(super) struct Parked {
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) slice: u32,
-    /// Where the slice begins in each buffer, in elements.
-    base: usize,
-    /// Its elements.
-    count: usize,
-    /// Elements of a block.
+    /// The first element of each block that is in this slice.
+    low: usize,
+    /// The most elements of a block that are.
+    most: usize,
+    /// Elements of a block that is not cut short.
     stride: usize,
-    scratch: Scratch,
+    /// Elements of a scratch slot.
+    scratch_stride: usize,
+    scratch: Option<Scratch>,
     scratch_region: Option<Region>,
     pub(super) steps: Vec<StepState>,
     /// Steps that are not done.
@@ -140,22 +175,28 @@ impl Operation {
         let mut tokens = Scratch::default();
         let _ = tokens.lend(2);
         Box::new(Self {
-            class: Class::Ordered,
-            number: 0,
+            matching: Matching::Ordered,
+            name: Name::numbered(Class::Ordered, 0),
             world: 0,
             program,
             members,
             datatype: Datatype::U8,
             op: Op::Sum,
+            element: 1,
+            custom: None,
             divisor: 1,
             count: 0,
             slice_count: 0,
+            lengths: Vec::new(),
+            input_starts: Vec::new(),
+            output_starts: Vec::new(),
             inputs: Vec::with_capacity(BUFFERS),
             outputs: Vec::with_capacity(BUFFERS),
             fingerprint: Fingerprint::default(),
             timeout_ns: None,
             completion: None,
             tokens,
+            scaled: Scratch::default(),
             run,
         })
     }
@@ -168,31 +209,54 @@ impl Operation {
         self.outputs.push(tokens.part(1, 2));
     }
 
+    /// Elements of a block that is not cut short.
+    fn stride(&self) -> usize {
+        if self.lengths.is_empty() {
+            self.count.div_ceil((self.program.plan().blocks as usize).max(1))
+        } else {
+            self.lengths.iter().copied().max().unwrap_or(0)
+        }
+    }
+
     /// How many slices it has.
     pub(super) fn slices(&self) -> u32 {
-        let slices = self.count.div_ceil(self.slice_count.max(1)).max(1);
+        let slices = self.stride().div_ceil(self.slice_count.max(1)).max(1);
         u32::try_from(slices).unwrap_or(u32::MAX)
     }
 
+    /// The least that a step moves at once, in bytes: an element.
+    pub(super) fn unit(&self, state: &StepState) -> usize {
+        if state.is_token { 1 } else { self.element }
+    }
+
     /// Starts the next slice; its index among the parts.
-    pub(super) fn begin_part(&mut self) -> usize {
+    pub(super) fn begin_part(&mut self, scratches: &mut Scratches) -> usize {
         let mut part = self.run.spare.pop().unwrap_or_default();
         let plan = self.program.plan();
-        let slices = self.slices() > 1;
         part.slice = self.run.slice_next;
         self.run.slice_next += 1;
-        part.base = if slices { part.slice as usize * self.slice_count } else { 0 };
-        part.count = if slices { self.slice_count.min(self.count - part.base) } else { self.count };
-        part.stride = part.count.div_ceil((plan.blocks as usize).max(1));
-        let element = self.datatype.bytes();
-        part.scratch_region = (plan.scratch > 0)
-            .then(|| part.scratch.lend(plan.scratch as usize * part.stride * element));
+        part.stride = self.stride();
+        part.low = if self.slices() > 1 { part.slice as usize * self.slice_count } else { 0 };
+        part.most = if self.slices() > 1 { self.slice_count } else { usize::MAX };
+        part.scratch_stride = part.stride.min(part.most);
+        if plan.scratch > 0 {
+            let bytes = plan.scratch as usize * part.scratch_stride * self.element;
+            let mut scratch = scratches.take(bytes);
+            part.scratch_region = Some(scratch.lend(bytes));
+            part.scratch = Some(scratch);
+        }
         part.steps.clear();
         part.open = 0;
+        let has_tokens = plan.shape.collective.has_own_lengths() && part.slice == 0;
         for step in &plan.steps {
-            let length = part.elements_of(step.range()) * element;
+            let elements = self.elements_of(&part, step.range());
+            let is_token = has_tokens && elements == 0 && step.peer().is_some();
+            let length = if is_token { 1 } else { elements * self.element };
             part.open += usize::from(length > 0);
-            part.steps.push(StepState { length, ..StepState::default() });
+            part.steps.push(StepState { length, is_token, ..StepState::default() });
+        }
+        if has_tokens {
+            self.run.tokens = self.tokens.lend(2);
         }
         self.run.parts.push(part);
         self.run.parts.len() - 1
@@ -212,9 +276,10 @@ impl Operation {
     }
 
     /// Takes a part that is done out.
-    pub(super) fn end_part(&mut self, index: usize) {
+    pub(super) fn end_part(&mut self, index: usize, scratches: &mut Scratches) {
         let mut part = self.run.parts.swap_remove(index);
         part.scratch_region = None;
+        part.scratch.take().into_iter().for_each(|scratch| scratches.give_back(scratch));
         part.parked.clear();
         self.run.spare.push(part);
     }
@@ -223,12 +288,16 @@ impl Operation {
     pub(super) fn limit(&self, part: &Part, index: usize) -> usize {
         let step = &self.program.plan().steps[index];
         let mut limit = part.steps[index].length;
-        for earlier in &step.after {
-            let other = &self.program.plan().steps[*earlier as usize];
-            let state = part.steps[*earlier as usize];
-            if state.done >= state.length {
-                continue;
-            }
+        let is_open = |earlier: u32| {
+            let state = &part.steps[earlier as usize];
+            state.done < state.length
+        };
+        if step.gate.is_some_and(is_open) {
+            return 0;
+        }
+        for earlier in step.after.iter().copied().filter(|earlier| is_open(*earlier)) {
+            let other = &self.program.plan().steps[earlier as usize];
+            let state = part.steps[earlier as usize];
             let mut meet = |mine: Range, theirs: Range| {
                 if mine.buffer == theirs.buffer {
                     let mine = self.start_of(part, mine);
@@ -250,21 +319,64 @@ impl Operation {
         limit
     }
 
-    /// Where a range begins in its buffer, in bytes from the slice's begin.
+    /// Elements of a range's blocks in this slice.
+    fn elements_of(&self, part: &Part, range: Range) -> usize {
+        let first = range.block as usize;
+        let whole = if self.lengths.is_empty() {
+            part.block_start(first + range.blocks as usize, self.count)
+                - part.block_start(first, self.count)
+        } else {
+            let blocks = first..first + range.blocks as usize;
+            blocks.map(|block| self.length_of(block)).sum()
+        };
+        whole.saturating_sub(part.low).min(part.most)
+    }
+
+    /// Elements of a block, where they differ; 0 for one that this rank knows nothing of.
+    fn length_of(&self, block: usize) -> usize {
+        let shape = &self.program.plan().shape;
+        let (rank, size) = (shape.rank as usize, shape.size as usize);
+        let index = match shape.collective {
+            Collective::Alltoallv if block / size == rank => block % size,
+            Collective::Alltoallv => size + block / size,
+            _ => block,
+        };
+        self.lengths.get(index).copied().unwrap_or(0)
+    }
+
+    /// Where a range begins in its buffer, in bytes.
     fn start_of(&self, part: &Part, range: Range) -> usize {
-        part.start_of(range) * self.datatype.bytes()
+        let slot = range.slot as usize;
+        let of_slot = |starts: &[usize]| {
+            starts.get(slot).copied().unwrap_or_else(|| part.block_start(slot, self.count))
+        };
+        let elements = match range.buffer {
+            Buffer::Scratch => slot * part.scratch_stride,
+            Buffer::In(_) => of_slot(&self.input_starts) + part.low,
+            Buffer::Out(_) => of_slot(&self.output_starts) + part.low,
+        };
+        elements * self.element
     }
 
     /// The bytes `low..high` of a range.
     pub(super) fn bytes_of(&self, part: &Part, range: Range, low: usize, high: usize) -> Region {
         let start = self.start_of(part, range);
-        let base = part.base * self.datatype.bytes();
-        let (whole, start) = match range.buffer {
-            Buffer::In(index) => (self.inputs.get(usize::from(index)), base + start),
-            Buffer::Out(index) => (self.outputs.get(usize::from(index)), base + start),
-            Buffer::Scratch => (part.scratch_region.as_ref(), start),
+        let whole = match range.buffer {
+            Buffer::In(index) => self.inputs.get(usize::from(index)),
+            Buffer::Out(index) => self.outputs.get(usize::from(index)),
+            Buffer::Scratch => part.scratch_region.as_ref(),
         };
         whole.copied().unwrap_or(Region::EMPTY).part(start + low, start + high)
+    }
+
+    /// The bytes `low..high` of what a send sends, or of where a receive without a reduction goes.
+    pub(super) fn payload_of(&self, part: &Part, index: usize, low: usize, high: usize) -> Region {
+        let (step, state) = (&self.program.plan().steps[index], &part.steps[index]);
+        match (state.is_token, step.is_receive()) {
+            (true, false) => self.run.tokens.part(low, high),
+            (true, true) => self.run.tokens.part(1 + low, 1 + high),
+            (false, _) => self.bytes_of(part, step.range(), low, high),
+        }
     }
 
     /// Does bytes `low..high` of a local step, or of a receive-and-reduce with what came in.
@@ -303,22 +415,30 @@ impl Operation {
     }
 
     fn fold(&self, target: Region, sources: &[Region], last: bool) {
+        if let Some(custom) = &self.custom {
+            return custom.fold(&target, sources);
+        }
         let divisor = (last && self.op == Op::Avg).then_some(self.divisor);
         reduce::reduce(self.datatype, self.op, &target, sources, divisor);
     }
 
     /// Drops all that points to a caller's memory, and what belongs to one run; the vectors stay.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self, scratches: &mut Scratches) {
         self.inputs.clear();
         self.outputs.clear();
+        self.lengths.clear();
+        self.input_starts.clear();
+        self.output_starts.clear();
+        self.custom = None;
         while !self.run.parts.is_empty() {
-            self.end_part(0);
+            self.end_part(0, scratches);
         }
         self.run.slice_next = 0;
         self.run.deadline = None;
         self.run.waiting_at = None;
         self.run.checked.clear();
         self.run.queued_at.clear();
+        self.run.tokens = Region::EMPTY;
     }
 }
 
@@ -331,33 +451,23 @@ impl Run {
             spare: (0..PARTS).map(|_| Part::with_room(steps)).collect(),
             checked: Vec::with_capacity(size),
             queued_at: Vec::with_capacity(size),
-            ..Self::default()
+            id: 0,
+            deadline: None,
+            waiting_at: None,
+            slice_next: 0,
+            tokens: Region::EMPTY,
         }
     }
 }
 
 impl Part {
     fn with_room(steps: usize) -> Self {
-        let mut scratch = Scratch::default();
-        let _ = scratch.lend(SCRATCH);
         let (steps, parked) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
-        Self { scratch, steps, parked, ..Self::default() }
+        Self { steps, parked, ..Self::default() }
     }
 
-    fn elements_of(&self, range: Range) -> usize {
-        let first = range.block as usize;
-        self.block_start(first + range.blocks as usize) - self.block_start(first)
-    }
-
-    fn block_start(&self, block: usize) -> usize {
-        block.saturating_mul(self.stride).min(self.count)
-    }
-
-    /// Where a range begins, in elements.
-    fn start_of(&self, range: Range) -> usize {
-        match range.buffer {
-            Buffer::Scratch => range.slot as usize * self.stride,
-            Buffer::In(_) | Buffer::Out(_) => self.block_start(range.slot as usize),
-        }
+    /// Where a block begins, where all are of one length but for the last; `count` elements in all.
+    fn block_start(&self, block: usize, count: usize) -> usize {
+        block.saturating_mul(self.stride).min(count)
     }
 }

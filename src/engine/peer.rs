@@ -34,6 +34,8 @@ pub(super) enum LinkState {
 pub(super) enum Sink {
     /// Nowhere.
     Discard,
+    /// Nowhere, and no credits go back: its world was not here when it began.
+    Refuse,
     /// Into a buffer, until its receive can take it or its operation is called.
     Park(Vec<u8>),
     /// Into its step.

@@ -26,7 +26,7 @@ impl Program {
         let mut users = vec![Vec::new(); plan.steps.len()];
         let (mut receives, mut sends) = (Vec::new(), Vec::new());
         for (index, step) in (0u32..).zip(&plan.steps) {
-            for earlier in &step.after {
+            for earlier in step.after.iter().chain(&step.gate) {
                 users[*earlier as usize].push(index);
             }
             match step.peer() {
@@ -55,6 +55,7 @@ impl Program {
             root: 0,
             in_place: false,
             buffers: 1,
+            degree: 0,
         };
         Self::new(Plan { shape, blocks: 1, scratch: 0, steps: Vec::new() })
     }

@@ -3,4 +3,4 @@
 
 pub(super) use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) use parking_lot::{Condvar, Mutex};
+pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};

@@ -1,18 +1,19 @@
-//! The collectives.
+//! The basic collectives: barrier, broadcast, allreduce, reduce.
 
 use std::array;
 use std::ffi::c_void;
 use std::slice;
-use std::sync::Arc;
 
-use super::guard::{Outcome, guard_world};
-use super::pointer::{self, Out, bytes_of, number};
+use super::caller::{self, Caller};
+use super::guard::Outcome;
+use super::options::collect_call_options;
+use super::pointer::{self, bytes_of, number};
 use super::request::collect_request;
-use super::status::{COLLECT_OK, collect_status};
-use super::types::{collect_call_options, collect_datatype, collect_op};
+use super::status::collect_status;
+use super::types::{collect_datatype, collect_op};
 use super::world::collect_world;
 use crate::error::Error;
-use crate::{Call, CallOptions, Datatype, Op, Source, Target};
+use crate::{Call, Datatype, Target};
 
 /// Reduces `count` elements of every rank's `send` into every rank's `recv`.
 ///
@@ -60,22 +61,16 @@ pub unsafe extern "C" fn collect_allreduce(
     options: *const collect_call_options,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
-        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
-        let bytes = bytes_of(count, datatype.bytes())?;
-        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
-        let recv = pointer::buffer(recv, bytes, "recv")?;
+    // SAFETY: NULL or as their names say, until this returns (contract above).
+    let caller = unsafe { Caller::new(world, options, request) };
+    caller.run(|calling| {
+        let (datatype, op, element_bytes) = calling.elements(r#type, op)?;
+        let bytes = bytes_of(count, element_bytes)?;
         // SAFETY: readable for as many bytes while it is lent (contract above).
-        let source = unsafe { Source::from_raw(send, bytes) };
+        let source = unsafe { caller::source(send, bytes, "send") }?;
         // SAFETY: writable for as many bytes while it is lent (contract above).
-        let target = unsafe { Target::from_raw(recv, bytes) };
-        perform(world, &Call::Allreduce { source, target, datatype, op }, &options, request)
+        let target = unsafe { caller::target(recv, bytes, "recv") }?;
+        calling.perform(&Call::Allreduce { source, target, datatype, op })
     })
 }
 
@@ -113,21 +108,17 @@ pub unsafe extern "C" fn collect_allreduce_multi(
     options: *const collect_call_options,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
-        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
-        let bytes = bytes_of(count, datatype.bytes())?;
+    // SAFETY: NULL or as their names say, until this returns (contract above).
+    let caller = unsafe { Caller::new(world, options, request) };
+    caller.run(|calling| {
+        let (datatype, op, element_bytes) = calling.elements(r#type, op)?;
+        let bytes = bytes_of(count, element_bytes)?;
         // SAFETY: as many pointers (contract above).
         let buffers = unsafe { list(buffers, buffers_count, bytes) }?;
         // SAFETY: each writable for as many bytes while it is lent (contract above).
         let target = |start: *mut c_void| unsafe { Target::from_raw(start.cast(), bytes) };
         with_targets(buffers, target, |buffers| {
-            perform(world, &Call::AllreduceMulti { buffers, datatype, op }, &options, request)
+            calling.perform(&Call::AllreduceMulti { buffers, datatype, op })
         })
     })
 }
@@ -164,19 +155,14 @@ pub unsafe extern "C" fn collect_broadcast(
     options: *const collect_call_options,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
+    // SAFETY: NULL or as their names say, until this returns (contract above).
+    let caller = unsafe { Caller::new(world, options, request) };
+    caller.run(|calling| {
         let (datatype, root) = (Datatype::try_from(r#type)?, number(root, "root")?);
         let bytes = bytes_of(count, datatype.bytes())?;
-        let buffer = pointer::buffer(buffer, bytes, "buffer")?;
         // SAFETY: writable for as many bytes while it is lent (contract above).
-        let buffer = unsafe { Target::from_raw(buffer, bytes) };
-        perform(world, &Call::Broadcast { buffer, datatype, root }, &options, request)
+        let buffer = unsafe { caller::target(buffer, bytes, "buffer") }?;
+        calling.perform(&Call::Broadcast { buffer, datatype, root })
     })
 }
 
@@ -227,92 +213,18 @@ pub unsafe extern "C" fn collect_reduce(
     options: *const collect_call_options,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
-        let (datatype, op) = (Datatype::try_from(r#type)?, Op::try_from(op)?);
+    // SAFETY: NULL or as their names say, until this returns (contract above).
+    let caller = unsafe { Caller::new(world, options, request) };
+    caller.run(|calling| {
+        let (datatype, op, element_bytes) = calling.elements(r#type, op)?;
         let root = number(root, "root")?;
-        let bytes = bytes_of(count, datatype.bytes())?;
-        let here = if world.world.rank() == root { bytes } else { 0 };
-        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
-        let recv = pointer::buffer(recv, here, "recv")?;
+        let bytes = bytes_of(count, element_bytes)?;
+        let here = if calling.is(root) { bytes } else { 0 };
         // SAFETY: readable for as many bytes while it is lent (contract above).
-        let source = unsafe { Source::from_raw(send, bytes) };
+        let source = unsafe { caller::source(send, bytes, "send") }?;
         // SAFETY: writable for as many bytes while it is lent (contract above).
-        let target = unsafe { Target::from_raw(recv, here) };
-        perform(world, &Call::Reduce { source, target, datatype, op, root }, &options, request)
-    })
-}
-
-/// Copies the `send` of every rank, one after the other by rank, into the `recv` of every rank.
-///
-/// Every rank calls it with the same count and type. `send` has `count` elements, `recv` as many for each
-/// rank of the world; rank r's elements begin at element `r * count`. In place where `send` is this rank's
-/// part of `recv`; else the two must not overlap.
-///
-/// The count is that of one rank, as in MPI and NCCL: `recv` needs room for the size of the world times as
-/// many elements, and the size is what `collect_world_size` tells. Ranks that bring different counts get
-/// `COLLECT_ERR_MISMATCH`.
-///
-/// In place saves a copy, and the memory of `send`: each rank writes its own part of `recv` and passes the
-/// address of that part as `send`. Ranks need not all do the same in this.
-///
-/// Elements are moved, never changed: NaN payloads and padding bits arrive as they were.
-///
-/// Up to 64 KiB of result take log2(p) steps in p ranks; beyond, p-1 steps in a ring, in which no rank
-/// sends or receives more than the result once.
-///
-/// With `request` NULL the call returns when the operation has ended. Else it returns at once, and both
-/// buffers are lent until the operation has ended.
-///
-/// Errors: as `collect_allreduce`.
-///
-/// ```c
-/// float mine[2] = {1, 2};
-/// float all[2 * 4]; // in a world of 4 ranks
-/// status = collect_allgather(world, mine, all, 2, COLLECT_F32, NULL, NULL);
-/// ```
-///
-/// # Safety
-///
-/// - `world`: live; NULL is an error.
-/// - `send`: readable for `count` elements while it is lent; NULL is an error unless `count` is 0.
-/// - `recv`: writable for `count` elements of each rank while it is lent; NULL is an error unless `count`
-///   is 0.
-/// - `options`: NULL for the defaults, else `struct_size` is set, and as much can be read.
-/// - `request`: NULL to block; else writable, and receives a request that the caller frees.
-#[must_use]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_allgather(
-    world: *mut collect_world,
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    r#type: collect_datatype,
-    options: *const collect_call_options,
-    request: *mut *mut collect_request,
-) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
-        let datatype = Datatype::try_from(r#type)?;
-        let bytes = bytes_of(count, datatype.bytes())?;
-        let all = bytes_of(world.world.size(), bytes)?;
-        let send = pointer::buffer(send.cast_mut(), bytes, "send")?;
-        let recv = pointer::buffer(recv, all, "recv")?;
-        // SAFETY: readable for as many bytes while it is lent (contract above).
-        let source = unsafe { Source::from_raw(send, bytes) };
-        // SAFETY: writable for as many bytes while it is lent (contract above).
-        let target = unsafe { Target::from_raw(recv, all) };
-        perform(world, &Call::Allgather { source, target, datatype }, &options, request)
+        let target = unsafe { caller::target(recv, here, "recv") }?;
+        calling.perform(&Call::Reduce { source, target, datatype, op, root })
     })
 }
 
@@ -338,32 +250,9 @@ pub unsafe extern "C" fn collect_barrier(
     options: *const collect_call_options,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| {
-        // SAFETY: NULL or writable (contract above).
-        let request = unsafe { Out::optional(request) };
-        // SAFETY: NULL or as large as it says (contract above).
-        let options = unsafe { collect_call_options::read(options) }?;
-        perform(world, &Call::Barrier, &options, request)
-    })
-}
-
-/// Makes a call, and waits for its end unless there is a request to fill. The caller has lent the buffers until then.
-fn perform(
-    world: &Arc<collect_world>,
-    call: &Call<'static>,
-    options: &CallOptions,
-    request: Option<Out<*mut collect_request>>,
-) -> Outcome {
-    match request {
-        None => world.world.run(call, options)?,
-        Some(request) => {
-            let started = world.world.start(call, options)?;
-            request.set(collect_request::give(world, started));
-        }
-    }
-    Ok(COLLECT_OK)
+    // SAFETY: NULL or as their names say, until this returns (contract above).
+    let caller = unsafe { Caller::new(world, options, request) };
+    caller.run(|calling| calling.perform(&Call::Barrier))
 }
 
 /// What `collective` accepts, checked before the list is read.
@@ -418,7 +307,7 @@ mod tests {
     use std::ptr;
 
     use super::*;
-    use crate::ffi::status::COLLECT_ERR_INVALID_ARGUMENT;
+    use crate::ffi::status::{COLLECT_ERR_INVALID_ARGUMENT, COLLECT_OK};
     use crate::ffi::types::{COLLECT_F32, COLLECT_SUM};
 
     #[test]

@@ -128,6 +128,15 @@ pub(super) fn number(value: i32, name: &str) -> Result<usize, Error> {
         .map_err(|_| Error::InvalidArgument(format!("{name} must not be negative, it is {value}")))
 }
 
+/// A truth value called `name`.
+pub(super) fn flag(value: i32, name: &str) -> Result<bool, Error> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Error::InvalidArgument(format!("{name} must be 0 or 1, it is {value}"))),
+    }
+}
+
 /// The error for an argument that must not be NULL.
 pub(super) fn is_null(argument: &str) -> Error {
     Error::InvalidArgument(format!("{argument} must not be NULL"))

@@ -1,16 +1,21 @@
 //! Entry points on worlds of one rank, and what they refuse before there is a world.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use super::collectives::collect_barrier;
 use super::guard::guard_world;
 use super::pointer;
-use super::request::{collect_request, collect_request_free, collect_request_wait};
+use super::request::{
+    collect_request, collect_request_free, collect_request_on_complete, collect_request_wait,
+    collect_request_wait_all, collect_request_wait_any,
+};
 use super::status::{
-    COLLECT_ERR_INTERNAL, COLLECT_ERR_INVALID_ARGUMENT, COLLECT_OK, collect_last_error_message,
-    collect_status,
+    COLLECT_ERR_ABORTED, COLLECT_ERR_INTERNAL, COLLECT_ERR_INVALID_ARGUMENT, COLLECT_IN_PROGRESS,
+    COLLECT_OK, collect_last_error_message, collect_status,
 };
 use super::store::{collect_store_create_hash, collect_store_destroy};
 use super::world::{
@@ -104,6 +109,78 @@ fn a_request_that_another_thread_uses_may_be_freed() {
     unsafe { collect_request_free(other) };
     // SAFETY: the last use.
     unsafe { collect_world_destroy(world) };
+}
+
+/// Both ranks of a world.
+fn pair() -> [*mut collect_world; 2] {
+    let mut store = ptr::null_mut();
+    // SAFETY: a local variable.
+    assert_eq!(unsafe { collect_store_create_hash(&raw mut store) }, COLLECT_OK);
+    let address = store as usize;
+    let create = |rank| {
+        thread::spawn(move || {
+            let (store, mut world) = (address as *mut _, ptr::null_mut());
+            // SAFETY: a live store, and a local variable.
+            let status =
+                unsafe { collect_world_create(store, rank, 2, ptr::null(), &raw mut world) };
+            assert_eq!(status, COLLECT_OK, "{}", last_text());
+            world as usize
+        })
+    };
+    let worlds = [0, 1].map(create).map(|thread| thread.join().unwrap() as *mut _);
+    // SAFETY: the last use.
+    unsafe { collect_store_destroy(store) };
+    worlds
+}
+
+type Told = (collect_status, String, String);
+
+/// Sends what it is told, and this thread's last error.
+unsafe extern "C" fn tell(user: *mut c_void, status: collect_status, message: *const c_char) {
+    // SAFETY: the test passes a sender, which it keeps.
+    let to = unsafe { &*user.cast::<mpsc::Sender<Told>>() };
+    to.send((status, text_at(message), last_text())).unwrap();
+}
+
+#[test]
+fn a_callback_has_the_error_and_a_list_the_place_of_what_failed() {
+    let (world, far) = pair().into();
+    let (to, told) = mpsc::channel::<Told>();
+    let user = (&raw const to).cast_mut().cast();
+    let requests = [started(world), started(world)];
+    // SAFETY: a live request, and a sender that lives until the callback has run.
+    let status = unsafe { collect_request_on_complete(requests[1], Some(tell), user) };
+    assert_eq!(status, COLLECT_OK);
+    let mut index = 77;
+    // SAFETY: live requests, and a local variable.
+    let status = unsafe { collect_request_wait_any(requests.as_ptr(), 2, 1, &raw mut index) };
+    assert_eq!((status, index), (COLLECT_IN_PROGRESS, 77));
+    // SAFETY: live requests.
+    let status = unsafe { collect_request_wait_all(requests.as_ptr(), 2, 1) };
+    assert_eq!(status, COLLECT_IN_PROGRESS);
+
+    // SAFETY: a live world, and a literal.
+    assert_eq!(unsafe { collect_world_abort(far, c"enough".as_ptr()) }, COLLECT_OK);
+    let (status, message, last) = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(status, COLLECT_ERR_ABORTED);
+    assert!(message.contains("enough"), "{message}");
+    assert_eq!(message, last, "the last error of the thread that calls");
+
+    let list = [ptr::null_mut(), requests[1]];
+    // SAFETY: NULL and a live request, and a local variable.
+    let status = unsafe { collect_request_wait_any(list.as_ptr(), 2, 0, &raw mut index) };
+    assert_eq!((status, index), (COLLECT_ERR_ABORTED, 1));
+    // SAFETY: live requests.
+    let status = unsafe { collect_request_wait_all(requests.as_ptr(), 2, 0) };
+    assert_eq!(status, COLLECT_ERR_ABORTED);
+    for request in requests {
+        // SAFETY: the last use.
+        unsafe { collect_request_free(request) };
+    }
+    for world in [world, far] {
+        // SAFETY: the last use.
+        unsafe { collect_world_destroy(world) };
+    }
 }
 
 /// The text of a refusal.

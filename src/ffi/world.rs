@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use super::exchange::Exchange;
 use super::guard::{guard, guard_world};
+use super::options::{collect_fork_options, collect_world_options};
 use super::pointer::{self, Out, is_null, number};
 use super::request::Spares;
 use super::status::{COLLECT_OK, collect_status};
 use super::store::collect_store;
-use super::types::{collect_exchange_fn, collect_fork_options, collect_world_options};
+use super::types::collect_exchange_fn;
 use crate::World;
 use crate::error::Error;
 
 /// A fixed group of ranks that call collectives together, and this process's place in it.
 ///
 /// Threads: every function may be called on one world from several threads at once. Calls match by the
-/// order in which they start on each rank.
+/// order in which they start on each rank, or by the keys that their options give.
 /// Lifetime: a world outlives the store that it was created through and the world that it was forked
 /// from; a request keeps its world alive.
 ///
@@ -183,8 +184,8 @@ pub unsafe extern "C" fn collect_world_create_with_exchange(
 /// Makes a new world of all ranks of `parent`, or of those that the options list.
 ///
 /// Each of them calls this; it returns when all have. It needs no store, no connection and no thread.
-/// Forks of the same members match in the order of the calls; operations of the parent may go on
-/// meanwhile. The two worlds are independent: each has an order of its own, and the fork may outlive the
+/// Forks of the same members match in the order of the calls, or by the keys that the options give; operations
+/// of the parent may go on meanwhile. The two worlds are independent: each has an order of its own, and the fork may outlive the
 /// parent.
 ///
 /// A fork that fails does not fail its parent, though its error may be of `COLLECT_GROUP_WORLD`.

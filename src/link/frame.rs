@@ -14,7 +14,7 @@ pub const HEADER_BYTES: usize = 96;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 /// Spoken by this library. Peers of another version are refused by the handshake; a frame of one is an error.
-pub const PROTOCOL_VERSION: u8 = 1;
+pub const PROTOCOL_VERSION: u8 = 2;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"CLCT");
 
@@ -54,6 +54,21 @@ pub enum Class {
     Fork = 2,
     /// Frames that belong to no operation.
     Control = 3,
+    /// Collectives by a key of the caller's; `operation` is the key, `turn` its use.
+    Keyed = 4,
+    /// Messages from the lower rank of a pair to the higher one; `operation` is the tag, `turn` counts the messages of
+    /// that pair, direction and tag.
+    Upward = 5,
+    /// Messages from the higher rank of a pair to the lower one.
+    Downward = 6,
+}
+
+impl Class {
+    /// Whether it is point to point: the pair is part of the name.
+    #[must_use]
+    pub fn is_message(self) -> bool {
+        matches!(self, Self::Upward | Self::Downward)
+    }
 }
 
 /// What two ranks must agree on in an operation, in the first frame of any kind between them.
@@ -86,8 +101,10 @@ pub struct Header {
     pub class: Class,
     /// The world.
     pub world: u64,
-    /// The operation's number in its class.
+    /// The operation's number in its class, or its key or tag.
     pub operation: u64,
+    /// Which use of its key or tag it is, counted from 0; else 0.
+    pub turn: u64,
     /// The slice of the operation.
     pub slice: u32,
     /// The message's number among those of this pair in this slice.
@@ -96,6 +113,8 @@ pub struct Header {
     pub offset: u64,
     /// Bytes of the whole message.
     pub message: u64,
+    /// The message has no elements: its one byte only says so.
+    pub is_token: bool,
     /// Bytes of payload that follow.
     pub length: u32,
     /// Credits of this world that come back, in bytes.
@@ -113,7 +132,7 @@ pub enum BadFrame {
     Version(u8),
     /// The checksum differs: bytes were altered under way.
     Checksum,
-    /// A number that names no kind or class.
+    /// A number that names no kind, class or flag.
     Unknown,
     /// Lengths contradict each other.
     Lengths,
@@ -142,10 +161,12 @@ impl Header {
             class: Class::Control,
             world,
             operation: 0,
+            turn: 0,
             slice: 0,
             ordinal: 0,
             offset: 0,
             message: 0,
+            is_token: false,
             length: 0,
             credits: 0,
             fingerprint: Fingerprint::default(),
@@ -157,7 +178,7 @@ impl Header {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Writer { bytes: [0; HEADER_BYTES], at: 0 };
         out.put(&MAGIC.to_le_bytes());
-        out.put(&[PROTOCOL_VERSION, self.kind as u8, self.class as u8, 0]);
+        out.put(&[PROTOCOL_VERSION, self.kind as u8, self.class as u8, u8::from(self.is_token)]);
         out.put(&self.world.to_le_bytes());
         out.put(&self.operation.to_le_bytes());
         out.put(&self.slice.to_le_bytes());
@@ -171,6 +192,7 @@ impl Header {
         out.put(&mine.root.to_le_bytes());
         out.put(&mine.count.to_le_bytes());
         out.put(&mine.hash.to_le_bytes());
+        out.put(&self.turn.to_le_bytes());
         out.at = HEADER_BYTES - 4;
         let sum = crc32c::crc32c(&out.bytes[..HEADER_BYTES - 4]);
         out.put(&sum.to_le_bytes());
@@ -188,7 +210,7 @@ impl Header {
         if magic != MAGIC {
             return Err(BadFrame::Magic(magic));
         }
-        let [version, kind, class, _] = from.take();
+        let [version, kind, class, token] = from.take();
         if version != PROTOCOL_VERSION {
             return Err(BadFrame::Version(version));
         }
@@ -196,15 +218,17 @@ impl Header {
         if crc32c::crc32c(body).to_le_bytes() != *sum {
             return Err(BadFrame::Checksum);
         }
-        let header = Self {
+        let mut header = Self {
             kind: kind_of(kind).ok_or(BadFrame::Unknown)?,
             class: class_of(class).ok_or(BadFrame::Unknown)?,
             world: u64::from_le_bytes(from.take()),
             operation: u64::from_le_bytes(from.take()),
+            turn: 0,
             slice: u32::from_le_bytes(from.take()),
             ordinal: u32::from_le_bytes(from.take()),
             offset: u64::from_le_bytes(from.take()),
             message: u64::from_le_bytes(from.take()),
+            is_token: token == 1,
             length: u32::from_le_bytes(from.take()),
             credits: u32::from_le_bytes(from.take()),
             fingerprint: {
@@ -220,6 +244,10 @@ impl Header {
                 }
             },
         };
+        header.turn = u64::from_le_bytes(from.take());
+        if token > 1 {
+            return Err(BadFrame::Unknown);
+        }
         if header.lengths_agree() { Ok(header) } else { Err(BadFrame::Lengths) }
     }
 
@@ -254,7 +282,8 @@ fn kind_of(number: u8) -> Option<Kind> {
 }
 
 fn class_of(number: u8) -> Option<Class> {
-    let all = [Class::Ordered, Class::Fork, Class::Control];
+    use Class::{Control, Downward, Fork, Keyed, Ordered, Upward};
+    let all = [Ordered, Fork, Control, Keyed, Upward, Downward];
     all.into_iter().find(|class| *class as u8 == number)
 }
 
@@ -293,6 +322,7 @@ mod tests {
         Header {
             class: Class::Ordered,
             operation: u64::MAX,
+            turn: 0x1122_3344_5566_7788,
             slice: 7,
             ordinal: 9,
             offset: 4,

@@ -78,8 +78,8 @@ pub trait Mesh: Send + Debug {
     /// Drops a link, or stops making it, at once. No event about it follows.
     fn close(&mut self, peer: usize);
 
-    /// Whether a connection that a peer has begun may still become the link to `peer` (an endpoint that closes waits
-    /// for it, so that the peer is told).
+    /// Whether a link to `peer` that `poll` has not told of is there, or may come of a connection that the peer has begun
+    /// (an endpoint that closes waits for it, so that the peer is told).
     fn may_come_up(&self, peer: usize) -> bool;
 
     /// Waits for events for at most `limit` (`None`: without end; zero: not at all) and appends them.

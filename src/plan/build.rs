@@ -2,15 +2,22 @@
 //!
 //! Order is never written by an algorithm. For each slot that a step touches it comes after the last writer and, if it
 //! writes, after all readers since: one rule for read after write, write after read and write after write. In place,
-//! input i is named output i before that, so that two names of one memory are seen as one.
+//! two names of one memory become one before that (`interface::place`).
+//!
+//! Where blocks differ in length a slot of scratch may have held a long block, then a short one: who writes a long one
+//! again comes after both, since nothing holds the short one's steps back beyond its end. So order grows with each
+//! other block that a slot has held; an algorithm then takes more slots in turn.
 //!
 //! O(log n) a range: slots with one history are one segment.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Action, Buffer, Collective, Plan, Range, Shape, Step};
-use super::{algorithm, algorithms, interface};
+use super::{algorithm, algorithms, interface, property};
 use crate::error::Error;
+
+/// Ranks of an alltoall at most: its p² blocks are numbered in `u32`.
+const ALLTOALL_MAX: u32 = u16::MAX as u32;
 
 /// Ranks times buffers per rank that a plan is made for at most: bounds its memory, and keeps arithmetic on ranks,
 /// blocks and slots far from the end of `u32`.
@@ -30,7 +37,7 @@ pub fn build(shape: &Shape) -> Result<Plan, Error> {
 
 /// Refuses what no plan can be made for.
 pub(super) fn check(shape: &Shape) -> Result<(), Error> {
-    let Shape { collective, algorithm, size, rank, root, in_place, buffers } = *shape;
+    let Shape { collective, algorithm, size, rank, root, in_place, buffers, degree } = *shape;
     let refuse = |text: String| Err(Error::InvalidArgument(format!("{collective}: {text}")));
     if size == 0 || buffers == 0 {
         return refuse(format!("{size} ranks of {buffers} buffers, both must be at least 1"));
@@ -43,11 +50,22 @@ pub(super) fn check(shape: &Shape) -> Result<(), Error> {
     if rank >= size || root >= size {
         return refuse(format!("rank {rank} or root {root} is not below the size, {size}"));
     }
-    if root != 0 && !matches!(collective, Collective::Broadcast | Collective::Reduce) {
+    if root != 0 && !collective.has_root() {
         return refuse(format!("root {root} given to a collective without a root"));
+    }
+    if collective == Collective::Message && size != 2 {
+        return refuse(format!("{size} ranks, a message has 2"));
+    }
+    if collective.regular() == Collective::Alltoall && size > ALLTOALL_MAX {
+        return refuse(format!("{size} ranks are more than {ALLTOALL_MAX}"));
     }
     if !algorithms(collective).contains(&algorithm) {
         return refuse(format!("algorithm {algorithm} does not serve this collective"));
+    }
+    let degrees = property::degrees(algorithm);
+    if !degrees.contains(&degree) {
+        let (least, most) = degrees.into_inner();
+        return refuse(format!("{algorithm} of degree {degree}, which is {least} to {most}"));
     }
     if buffers > 1 && collective != Collective::Allreduce {
         return refuse(format!("{buffers} buffers per rank, only allreduce takes more than one"));
@@ -75,7 +93,7 @@ impl Builder {
 
     /// Adds a step.
     pub(super) fn push(&mut self, action: Action) {
-        self.push_step(action, false);
+        self.push_step(action, false, None);
     }
 
     pub(super) fn send(&mut self, peer: u32, source: Range) {
@@ -88,17 +106,24 @@ impl Builder {
 
     /// A receive whose message descends from all that this rank has done with the range so far.
     pub(super) fn recv_causal(&mut self, peer: u32, target: Range) {
-        self.push_step(Action::RecvCopy { peer, target }, true);
+        self.push_step(Action::RecvCopy { peer, target }, true, None);
+    }
+
+    /// A receive that begins when the step `gate` is wholly done; the number of its step.
+    pub(super) fn recv_gated(&mut self, peer: u32, target: Range, gate: Option<u32>) -> u32 {
+        self.push_step(Action::RecvCopy { peer, target }, false, gate);
+        self.plan.steps.len() as u32 - 1
     }
 
     /// Nothing where the two are one memory.
     pub(super) fn copy(&mut self, target: Range, source: Range) {
-        if self.place(target) != self.place(source) {
+        let shape = &self.plan.shape;
+        if interface::place(shape, target) != interface::place(shape, source) {
             self.push(Action::Copy { target, source });
         }
     }
 
-    fn push_step(&mut self, mut action: Action, causal: bool) {
+    pub(super) fn push_step(&mut self, mut action: Action, causal: bool, gate: Option<u32>) {
         match &mut action {
             Action::Send { source, .. } => self.settle(source),
             Action::RecvCopy { target, .. } => self.settle(target),
@@ -111,24 +136,14 @@ impl Builder {
                 sources.iter_mut().for_each(|source| self.settle(source));
             }
         }
-        self.plan.steps.push(Step { action, ordinal: 0, causal, after: Vec::new() });
+        self.plan.steps.push(Step { action, ordinal: 0, causal, after: Vec::new(), gate });
     }
 
     /// Gives a range its one name, and counts the scratch that it needs.
     fn settle(&mut self, range: &mut Range) {
-        *range = self.place(*range);
+        *range = interface::place(&self.plan.shape, *range);
         if range.buffer == Buffer::Scratch {
             self.plan.scratch = self.plan.scratch.max(range.slot + range.blocks);
-        }
-    }
-
-    fn place(&self, range: Range) -> Range {
-        match range.buffer {
-            Buffer::In(i) if self.plan.shape.in_place => {
-                let slot = interface::in_place_slot(&self.plan.shape, range.slot);
-                Range { buffer: Buffer::Out(i), slot, ..range }
-            }
-            _ => range,
         }
     }
 
@@ -136,13 +151,16 @@ impl Builder {
     pub(super) fn finish(mut self) -> Plan {
         let mut ordinals = HashMap::new();
         let mut history: HashMap<Buffer, Touched> = HashMap::new();
+        let is_uniform = interface::is_uniform(&self.plan.shape);
         for (index, step) in (0..).zip(&mut self.plan.steps) {
             let mut after = Vec::new();
             for source in step.sources() {
                 history.entry(source.buffer).or_default().read(*source, index, &mut after);
             }
             if let Some(target) = step.target() {
-                history.entry(target.buffer).or_default().write(target, index, &mut after);
+                let keeps = target.buffer == Buffer::Scratch && !is_uniform;
+                let touched = history.entry(target.buffer).or_default();
+                touched.write(target, index, keeps, &mut after);
             }
             if !step.causal {
                 after.retain(|earlier| *earlier != index);
@@ -171,6 +189,24 @@ struct Touched {
 struct Segment {
     writer: Option<u32>,
     readers: Vec<u32>,
+    /// The block less the slot, which says what the slots hold.
+    shift: u32,
+    /// Who touched the slots when they held other blocks, which may be longer; with the shift.
+    before: Vec<(u32, u32)>,
+}
+
+impl Segment {
+    /// Whom a write must wait for.
+    fn all(&self) -> impl Iterator<Item = u32> {
+        let before = self.before.iter().map(|(step, _)| *step);
+        self.writer.into_iter().chain(self.readers.iter().copied()).chain(before)
+    }
+
+    /// Whom the writer of other blocks does not stand for.
+    fn left_after(self, shift: u32) -> Vec<(u32, u32)> {
+        let last = self.writer.into_iter().chain(self.readers).map(|step| (step, self.shift));
+        self.before.into_iter().chain(last).filter(|(_, theirs)| *theirs != shift).collect()
+    }
 }
 
 impl Touched {
@@ -184,20 +220,28 @@ impl Touched {
         }
     }
 
-    /// Adds to `after` whom a write must wait for.
-    fn write(&mut self, range: Range, step: u32, after: &mut Vec<u32>) {
+    /// Adds to `after` whom a write must wait for; `keeps` says that blocks in the slots may differ in length.
+    fn write(&mut self, range: Range, step: u32, keeps: bool, after: &mut Vec<u32>) {
         self.cut(range.slot);
         self.cut(range.slot + range.blocks);
-        let mut starts = Vec::new();
-        for (start, segment) in self.segments.range(range.slot..range.slot + range.blocks) {
-            after.extend(segment.writer);
-            after.extend(&segment.readers);
-            starts.push(*start);
-        }
+        let inside = self.segments.range(range.slot..range.slot + range.blocks);
+        let starts: Vec<u32> = inside.map(|(start, _)| *start).collect();
+        let shift = range.block.wrapping_sub(range.slot);
         for start in starts {
-            self.segments.remove(&start);
+            let Some(segment) = self.segments.remove(&start) else { continue };
+            after.extend(segment.all());
+            if keeps {
+                let before = segment.left_after(shift);
+                self.segments.insert(
+                    start,
+                    Segment { writer: Some(step), shift, before, ..Segment::default() },
+                );
+            }
         }
-        self.segments.insert(range.slot, Segment { writer: Some(step), readers: Vec::new() });
+        if !keeps {
+            let segment = Segment { writer: Some(step), shift, ..Segment::default() };
+            self.segments.insert(range.slot, segment);
+        }
     }
 
     /// Makes `slot` the first of a segment.
@@ -225,7 +269,7 @@ mod tests {
         let mut whom = |write: bool, slot, blocks, step| {
             let mut after = Vec::new();
             match write {
-                true => touched.write(range(slot, blocks), step, &mut after),
+                true => touched.write(range(slot, blocks), step, false, &mut after),
                 false => touched.read(range(slot, blocks), step, &mut after),
             }
             after.sort_unstable();
@@ -239,5 +283,22 @@ mod tests {
         assert_eq!(whom(true, 1, 4, 4), [0, 1, 3]);
         assert_eq!(whom(true, 0, 16, 5), [0, 1, 2, 3, 4]);
         assert_eq!(whom(false, 20, 1, 6), [0u32; 0]);
+    }
+
+    #[test]
+    fn where_lengths_differ_a_write_waits_for_those_of_other_blocks_too() {
+        let mut touched = Touched::default();
+        let mut write = |block, step| {
+            let mut after = Vec::new();
+            touched.write(Range::at(Buffer::Scratch, 0, block), step, true, &mut after);
+            touched.read(Range::at(Buffer::Scratch, 0, block), step + 1, &mut Vec::new());
+            after.sort_unstable();
+            after
+        };
+        assert_eq!(write(5, 0), [0u32; 0]);
+        assert_eq!(write(6, 2), [0, 1]);
+        assert_eq!(write(7, 4), [0, 1, 2, 3]);
+        assert_eq!(write(6, 6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(write(7, 8), [0, 1, 4, 5, 6, 7]);
     }
 }

@@ -3,85 +3,114 @@
 //! Never of pointer kind, alignment, in place, load or this process's environment: ranks would choose differently, and
 //! their messages would not meet.
 
-use super::{Algorithm, Collective};
+use super::table::{Table, serves};
+use super::{Algorithm, Collective, default_degree};
 
-/// Up to this many bytes two ranks exchange whole inputs: half the rounds of a ring and no more bytes sent. Above it
-/// the ring wins, as each rank reduces only half the elements and needs no scratch.
-const DIRECT_PAIR_BYTES: usize = 64 << 10;
-
-/// Up to this many ranks a rank sends to all others at once where messages are small: one round in place of log2 p.
-const DIRECT_SIZE: u32 = 4;
-
-/// Up to this many bytes it does: p-1 copies of the message leave one process, so payload must weigh less than the
-/// fixed cost of a frame (some µs, or 4 KiB at a GB/s).
-const DIRECT_BYTES: usize = 4 << 10;
-
-/// Up to this many bytes small worlds double: log2 p rounds against 2(p-1), for log2 p against 2(p-1)/p times the bytes.
-/// With α a round's latency and β a byte's time they cost the same at α/β · (2(p-1) - log2 p) / (log2 p - 2(p-1)/p)
-/// bytes, which is 8 α/β for 4 or 8 ranks; α/β is at least 2 KiB on every transport.
-const DOUBLING_BYTES: usize = 16 << 10;
-
-/// Ranks for which [`DOUBLING_BYTES`] holds; the cross-over grows in proportion to the size beyond (30 α/β for 64 ranks).
-const DOUBLING_SIZE: u32 = 8;
-
-/// Up to this many bytes in all an allgather takes log2 p rounds; above, p-1 rounds of contiguous blocks pipeline better.
-const CIRCULANT_BYTES: usize = 64 << 10;
-
-/// Above this a ring always: its blocks are then large enough for any number of ranks that doubling would serve.
-const DOUBLING_BYTES_MAX: usize = 1 << 20;
-
-/// The algorithm for `bytes` bytes per buffer.
-///
-/// `_buffers`, the buffers per rank, is one of the agreed facts, but changes nothing today: they are folded into one
-/// before the first byte is sent.
+/// The algorithm for agreed facts: what the first rule of the table that fits says, if there is one, else the most
+/// general algorithm. It serves the collective, in rank order if that is asked for and any algorithm does, whatever
+/// the table says.
 #[must_use]
-pub fn choose(collective: Collective, size: u32, bytes: usize, _buffers: u16) -> Algorithm {
-    match collective {
-        Collective::Broadcast => Algorithm::Binomial,
-        Collective::Barrier => Algorithm::Dissemination,
-        Collective::Reduce => Algorithm::Binomial,
-        Collective::Allgather if bytes <= CIRCULANT_BYTES => Algorithm::Circulant,
-        Collective::Allgather => Algorithm::Ring,
-        Collective::Allreduce if size == 2 && bytes <= DIRECT_PAIR_BYTES => Algorithm::Direct,
-        Collective::Allreduce if size == 2 => Algorithm::Ring,
-        Collective::Allreduce if size <= DIRECT_SIZE && bytes <= DIRECT_BYTES => Algorithm::Direct,
-        Collective::Allreduce if bytes <= doubling_bytes(size) => Algorithm::Doubling,
-        Collective::Allreduce => Algorithm::Ring,
-    }
+pub fn choose(table: &Table, facts: &Facts) -> Choice {
+    let Choice { algorithm, degree } = table.find(facts).unwrap_or_else(|| general(facts));
+    Choice { algorithm, degree: if degree == 0 { default_degree(algorithm) } else { degree } }
 }
 
-/// The largest message for which doubling is chosen.
-fn doubling_bytes(size: u32) -> usize {
-    let times = (size / DOUBLING_SIZE).max(1) as usize;
-    DOUBLING_BYTES.saturating_mul(times).min(DOUBLING_BYTES_MAX)
+/// What serves where no rule fits.
+fn general(facts: &Facts) -> Choice {
+    let all = algorithms(facts.collective);
+    let found = all.iter().find(|algorithm| serves(facts, **algorithm)).or(all.first());
+    Choice { algorithm: found.copied().unwrap_or(Algorithm::Direct), degree: 0 }
+}
+
+/// What the choice depends on: facts that all ranks agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// What is done.
+    pub collective: Collective,
+    /// Members.
+    pub size: u32,
+    /// Bytes of the larger one of a rank's input and output, of all its blocks together; 0 where ranks know only lengths of
+    /// their own (gatherv, scatterv, alltoallv).
+    pub bytes: usize,
+    /// Buffers per rank (allreduce_multi), else 1.
+    pub buffers: u16,
+    /// Whether operands must combine in rank order.
+    pub is_ordered: bool,
+}
+
+/// An algorithm with its parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Its parameter; 0 for an algorithm that has none.
+    pub degree: u16,
 }
 
 /// The algorithms that serve a collective, the most general one first.
 #[must_use]
 pub fn algorithms(collective: Collective) -> &'static [Algorithm] {
+    use Algorithm::{Binomial, Bruck, Chain, Circulant, Direct, Dissemination, Doubling, Halving};
+    use Algorithm::{Knomial, Pairwise, Pat, Rabenseifner, Ring};
     match collective {
         Collective::Allreduce => {
-            &[Algorithm::Ring, Algorithm::Direct, Algorithm::Doubling, Algorithm::Circulant]
+            &[Ring, Direct, Doubling, Circulant, Rabenseifner, Halving, Knomial]
         }
-        Collective::Broadcast => &[Algorithm::Binomial],
-        Collective::Barrier => &[Algorithm::Dissemination],
-        Collective::Reduce => &[Algorithm::Binomial],
-        Collective::Allgather => &[Algorithm::Ring, Algorithm::Circulant],
+        Collective::Broadcast => &[Binomial, Knomial, Chain],
+        Collective::Barrier => &[Dissemination],
+        Collective::Reduce => &[Binomial, Knomial, Chain, Direct],
+        Collective::Allgather => &[Ring, Circulant, Pat, Direct],
+        Collective::Allgatherv => &[Ring, Pat, Direct],
+        Collective::Gather | Collective::Scatter => &[Direct, Binomial],
+        Collective::Gatherv | Collective::Scatterv | Collective::Message => &[Direct],
+        Collective::ReduceScatter => &[Ring, Circulant, Pat, Direct],
+        Collective::ReduceScatterv => &[Ring, Pat, Direct],
+        Collective::Alltoall => &[Pairwise, Bruck],
+        Collective::Alltoallv => &[Pairwise],
+        Collective::Scan | Collective::Exscan => &[Doubling, Chain],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::table::Rule;
+
+    fn facts(collective: Collective, size: u32, bytes: usize, is_ordered: bool) -> Facts {
+        Facts { collective, size, bytes, buffers: 1, is_ordered }
+    }
+
+    fn allreduce(size: u32, bytes: usize) -> Algorithm {
+        let facts = facts(Collective::Allreduce, size, bytes, false);
+        choose(&Table::default(), &facts).algorithm
+    }
+
+    /// The default table, none, and one that says the same for every call.
+    fn tables() -> Vec<Table> {
+        let mut tables = vec![Table::default(), Table::new(Vec::new()).unwrap()];
+        for collective in Collective::ALL {
+            for algorithm in algorithms(collective) {
+                let choice = Choice { algorithm: *algorithm, degree: 0 };
+                tables.push(Table::new(vec![Rule::any(collective, choice)]).unwrap());
+            }
+        }
+        tables
+    }
 
     #[test]
-    fn what_is_chosen_serves_the_collective() {
-        for collective in Collective::ALL {
-            for size in [1, 2, 3, 4, 5, 8, 9, 64, 1 << 20, u32::MAX] {
-                for bytes in [0, 1, 4 << 10, 16 << 10, 64 << 10, 1 << 30, usize::MAX] {
-                    let chosen = choose(collective, size, bytes, 1);
-                    assert!(algorithms(collective).contains(&chosen), "{collective} {chosen}");
-                    assert_eq!(chosen, choose(collective, size, bytes, 7));
+    fn what_is_chosen_serves_whatever_the_table_says() {
+        for table in tables() {
+            for collective in Collective::ALL {
+                let all = algorithms(collective);
+                for size in [1, 2, 3, 4, 5, 8, 9, 64, 1 << 20, u32::MAX] {
+                    for bytes in [0, 1, 4 << 10, 16 << 10, 64 << 10, 1 << 30, usize::MAX] {
+                        for is_ordered in [false, true] {
+                            let facts = facts(collective, size, bytes, is_ordered);
+                            let chosen = choose(&table, &facts).algorithm;
+                            let can = all.iter().any(|algorithm| serves(&facts, *algorithm));
+                            assert!(!can || serves(&facts, chosen), "{facts:?} {chosen}\n{table}");
+                        }
+                    }
                 }
             }
         }
@@ -89,14 +118,12 @@ mod tests {
 
     #[test]
     fn small_allreduces_take_few_rounds_and_large_ones_few_bytes() {
-        let chosen = |size, bytes| choose(Collective::Allreduce, size, bytes, 1);
-        assert_eq!(chosen(2, 64 << 10), Algorithm::Direct);
-        assert_eq!(chosen(2, (64 << 10) + 1), Algorithm::Ring);
-        assert_eq!(chosen(4, 4 << 10), Algorithm::Direct);
-        assert_eq!(chosen(4, 16 << 10), Algorithm::Doubling);
-        assert_eq!(chosen(5, 8), Algorithm::Doubling);
-        assert_eq!(chosen(8, (16 << 10) + 1), Algorithm::Ring);
-        assert_eq!(chosen(64, 128 << 10), Algorithm::Doubling);
-        assert_eq!(chosen(1 << 20, 2 << 20), Algorithm::Ring);
+        assert_eq!(allreduce(2, 8), Algorithm::Direct);
+        assert_eq!(allreduce(2, 32 << 10), Algorithm::Direct);
+        assert_eq!(allreduce(4, 4 << 10), Algorithm::Direct);
+        assert_eq!(allreduce(1 << 16, 8), Algorithm::Doubling);
+        for size in [4, 8, 64] {
+            assert!(!matches!(allreduce(size, 64 << 20), Algorithm::Direct | Algorithm::Doubling));
+        }
     }
 }

@@ -1,28 +1,31 @@
 //! From ranges to elements: where a plan's blocks lie for one element count.
 //!
 //! Blocks are `stride` elements long but for the last ones, which may be short or empty: block b begins at element
-//! min(b·stride, count), and so does slot b of an input or output. A scratch slot is one stride long. Nothing here
-//! overflows or panics, whatever the range.
+//! min(b·stride, count), and so does slot b of an input or output. A scratch slot is one stride long. (Where blocks
+//! differ in length the caller's lengths take the place of all this.) Nothing here overflows or panics, whatever the
+//! range.
 
-use super::{Buffer, Plan, Range};
+use super::{Buffer, Plan, Range, interface};
 
 /// A plan's blocks for one element count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     count: usize,
     stride: usize,
-    scratch: u32,
+    /// Slots of each input, each output, and scratch.
+    slots: [u32; 3],
 }
 
 impl Layout {
-    /// The layout of `count` elements per buffer, cut as the plan says.
+    /// The layout of `count` elements of all blocks together, cut as the plan says.
     #[must_use]
     pub fn new(plan: &Plan, count: usize) -> Self {
         let stride = count.div_ceil(plan.blocks.max(1) as usize);
-        Self { count, stride, scratch: plan.scratch }
+        let slots = [Buffer::In(0), Buffer::Out(0), Buffer::Scratch];
+        Self { count, stride, slots: slots.map(|buffer| interface::slots(plan, buffer)) }
     }
 
-    /// Elements of each input and output.
+    /// Elements of all blocks together.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -37,9 +40,11 @@ impl Layout {
     /// Elements of a buffer; `None` where scratch would not fit an address space.
     #[must_use]
     pub fn elements(&self, buffer: Buffer) -> Option<usize> {
+        let [input, output, scratch] = self.slots;
         match buffer {
-            Buffer::In(_) | Buffer::Out(_) => Some(self.count),
-            Buffer::Scratch => self.stride.checked_mul(self.scratch as usize),
+            Buffer::In(_) => Some(self.start(input as usize)),
+            Buffer::Out(_) => Some(self.start(output as usize)),
+            Buffer::Scratch => self.stride.checked_mul(scratch as usize),
         }
     }
 
@@ -84,6 +89,7 @@ mod tests {
             root: 0,
             in_place: false,
             buffers: 1,
+            degree: 0,
         };
         Layout::new(&Plan { shape, blocks, scratch, steps: Vec::new() }, count)
     }

@@ -11,21 +11,27 @@
 mod algorithm;
 mod build;
 mod choose;
+mod cost;
 mod interface;
 mod layout;
 mod name;
+mod property;
+mod table;
 mod verify;
 
 #[cfg(test)]
 mod tests;
 
 pub use build::{CONTRIBUTIONS_MAX, build};
-pub use choose::{algorithms, choose};
+pub use choose::{Choice, Facts, algorithms, choose};
+pub use cost::{Cost, Model, bytes_sent, cost, depths};
 pub use layout::Layout;
+pub use property::{default_degree, is_ordered};
+pub use table::{Rule, Table, modelled};
 pub use verify::{Fault, verify};
 
 /// Raised whenever an algorithm's messages or its order of reduction change: ranks that differ in it do not match.
-pub const REVISION: u32 = 1;
+pub const REVISION: u32 = 2;
 
 /// The memory that a range lies in. Buffers of a multi-buffer call are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,7 +48,8 @@ pub enum Buffer {
 ///
 /// The blocks give the length (both sides of a message name the same), the slots give the place. Block b of a layout
 /// of `count` elements and `stride` elements a block begins at element min(b·stride, count); so does slot b of an input
-/// or output. A scratch slot is always one stride long.
+/// or output. A scratch slot is always one stride long. Where blocks differ in length (`Collective::is_irregular`) the
+/// caller says where a slot of an input or output begins, and a range is one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     /// Where it lies.
@@ -59,13 +66,19 @@ impl Range {
     /// Block `block` of an input or output, in its own slot.
     #[must_use]
     pub fn block(buffer: Buffer, block: u32) -> Self {
-        Self { buffer, slot: block, block, blocks: 1 }
+        Self::at(buffer, block, block)
+    }
+
+    /// Block `block` in slot `slot`.
+    #[must_use]
+    pub fn at(buffer: Buffer, slot: u32, block: u32) -> Self {
+        Self { buffer, slot, block, blocks: 1 }
     }
 
     /// Block 0 in a slot of scratch.
     #[must_use]
     pub fn scratch(slot: u32) -> Self {
-        Self { buffer: Buffer::Scratch, slot, block: 0, blocks: 1 }
+        Self::at(Buffer::Scratch, slot, 0)
     }
 
     /// Whether the two have a slot of one buffer in common.
@@ -137,6 +150,9 @@ pub struct Step {
     pub causal: bool,
     /// The earlier steps whose watermarks limit this one, ascending.
     pub after: Vec<u32>,
+    /// An earlier step that must be wholly done before this one, a receive, begins, whatever memory they touch: it
+    /// bounds how much is under way to this rank at once.
+    pub gate: Option<u32>,
 }
 
 impl Step {
@@ -206,6 +222,30 @@ pub enum Collective {
     Reduce = 4,
     /// Every rank's input, by rank, on every rank.
     Allgather = 5,
+    /// Every rank's input, by rank, on the root.
+    Gather = 6,
+    /// The root's input, cut by rank, a part on each rank.
+    Scatter = 7,
+    /// Every rank's input, reduced and cut by rank, a part on each rank.
+    ReduceScatter = 8,
+    /// Every rank's input, cut by rank, part i on rank i, by the rank that it came from.
+    Alltoall = 9,
+    /// The inputs of ranks 0 to r, reduced, on rank r.
+    Scan = 10,
+    /// The inputs of ranks 0 to r-1, reduced, on rank r; nothing on rank 0.
+    Exscan = 11,
+    /// Point to point: the input of rank 0 in the output of rank 1. A plan of two ranks, whoever they are in their world.
+    Message = 12,
+    /// An allgather whose blocks differ in length; all ranks know all lengths.
+    Allgatherv = 13,
+    /// A gather whose blocks differ in length; the root knows them all, another rank its own.
+    Gatherv = 14,
+    /// A scatter whose blocks differ in length; the root knows them all, another rank its own.
+    Scatterv = 15,
+    /// A reduce-scatter whose blocks differ in length; all ranks know all lengths.
+    ReduceScatterv = 16,
+    /// An exchange of all with all whose blocks differ in length; a rank knows those that it sends and those it gets.
+    Alltoallv = 17,
 }
 
 /// The algorithms. The numbers are those of the C ABI and of the wire: never changed, never reused.
@@ -214,9 +254,10 @@ pub enum Collective {
 pub enum Algorithm {
     /// Ring reduce-scatter and ring allgather (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009).
     Ring = 1,
-    /// Every rank sends all to all and reduces in rank order.
+    /// Whoever has something sends it straight to whoever needs it, who reduces in rank order.
     Direct = 2,
-    /// Recursive doubling, with the fold for sizes that are no power of two (Thakur, Rabenseifner, Gropp 2005).
+    /// Recursive doubling, with the fold for sizes that are no power of two (Thakur, Rabenseifner, Gropp 2005); scans by
+    /// doubling distances (Hillis and Steele 1986).
     Doubling = 3,
     /// A binomial tree.
     Binomial = 4,
@@ -224,6 +265,20 @@ pub enum Algorithm {
     Dissemination = 5,
     /// Circulant reduce-scatter, allgather, or both (Träff 2024; Bruck et al. 1997): any size, ceil(log2 p) rounds.
     Circulant = 6,
+    /// Halving of vectors and distances, then doubling of both (Rabenseifner 2004).
+    Rabenseifner = 7,
+    /// As Rabenseifner's, with the nearest partner first: operands combine in rank order.
+    Halving = 8,
+    /// A k-nomial tree; `degree` is k.
+    Knomial = 9,
+    /// A chain through which the data flows in segments.
+    Chain = 10,
+    /// Bruck's exchange of all with all in ceil(log2 p) rounds (Bruck et al. 1997).
+    Bruck = 11,
+    /// Every pair of ranks exchanges its part; `degree` messages at once are under way to a rank.
+    Pairwise = 12,
+    /// Parallel aggregated trees (Jeaugey 2025, arXiv 2506.20252): any size, ceil(log2 p) rounds.
+    Pat = 13,
 }
 
 /// All that a plan depends on: its key in a cache.
@@ -243,18 +298,9 @@ pub struct Shape {
     pub in_place: bool,
     /// Buffers per rank (allreduce_multi), else 1.
     pub buffers: u16,
-}
-
-impl Shape {
-    /// Whether the plans of some ranks of this collective have scratch, so that all ranks run it slice by slice.
-    #[must_use]
-    pub fn uses_scratch(&self) -> bool {
-        match self.algorithm {
-            Algorithm::Direct | Algorithm::Doubling | Algorithm::Dissemination => true,
-            Algorithm::Binomial => self.collective == Collective::Reduce,
-            Algorithm::Ring | Algorithm::Circulant => false,
-        }
-    }
+    /// The algorithm's parameter (the radix of a k-nomial tree, the messages at once of a pairwise exchange); 0 for an
+    /// algorithm that has none.
+    pub degree: u16,
 }
 
 /// What one rank does in one collective.
@@ -264,7 +310,7 @@ pub struct Plan {
     pub shape: Shape,
     /// Logical blocks of the layout.
     pub blocks: u32,
-    /// Scratch slots that it uses. A plan with scratch has one block, so that it can run on slices of it.
+    /// Scratch slots that it uses.
     pub scratch: u32,
     /// The steps, in the order that says who touched a range first.
     pub steps: Vec<Step>,

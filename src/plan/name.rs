@@ -6,8 +6,25 @@ use super::{Algorithm, Collective};
 
 impl Collective {
     /// Every collective, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Allreduce, Self::Broadcast, Self::Barrier, Self::Reduce, Self::Allgather];
+    pub const ALL: [Self; 17] = [
+        Self::Allreduce,
+        Self::Broadcast,
+        Self::Barrier,
+        Self::Reduce,
+        Self::Allgather,
+        Self::Gather,
+        Self::Scatter,
+        Self::ReduceScatter,
+        Self::Alltoall,
+        Self::Scan,
+        Self::Exscan,
+        Self::Message,
+        Self::Allgatherv,
+        Self::Gatherv,
+        Self::Scatterv,
+        Self::ReduceScatterv,
+        Self::Alltoallv,
+    ];
 
     /// The collective with this number.
     #[must_use]
@@ -30,7 +47,60 @@ impl Collective {
             Self::Barrier => "barrier",
             Self::Reduce => "reduce",
             Self::Allgather => "allgather",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::Alltoall => "alltoall",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
+            Self::Message => "message",
+            Self::Allgatherv => "allgatherv",
+            Self::Gatherv => "gatherv",
+            Self::Scatterv => "scatterv",
+            Self::ReduceScatterv => "reduce_scatterv",
+            Self::Alltoallv => "alltoallv",
         }
+    }
+
+    /// Whether one rank is the root.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        matches!(self.regular(), Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter)
+    }
+
+    /// Whether operands are combined, so that the call names a reduction.
+    #[must_use]
+    pub fn reduces(self) -> bool {
+        matches!(
+            self.regular(),
+            Self::Allreduce | Self::Reduce | Self::ReduceScatter | Self::Scan | Self::Exscan
+        )
+    }
+
+    /// The same with blocks of one length: what a collective whose name ends in v is but for the lengths.
+    #[must_use]
+    pub fn regular(self) -> Self {
+        match self {
+            Self::Allgatherv => Self::Allgather,
+            Self::Gatherv => Self::Gather,
+            Self::Scatterv => Self::Scatter,
+            Self::ReduceScatterv => Self::ReduceScatter,
+            Self::Alltoallv => Self::Alltoall,
+            other => other,
+        }
+    }
+
+    /// Whether blocks differ in length.
+    #[must_use]
+    pub fn is_irregular(self) -> bool {
+        self.regular() != self
+    }
+
+    /// Whether a message's receiver may expect another length than its sender sends: they know it from arguments of
+    /// their own, which no fingerprint can cover.
+    #[must_use]
+    pub fn has_own_lengths(self) -> bool {
+        matches!(self, Self::Message | Self::Gatherv | Self::Scatterv | Self::Alltoallv)
     }
 }
 
@@ -42,13 +112,20 @@ impl fmt::Display for Collective {
 
 impl Algorithm {
     /// Every algorithm, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::Ring,
         Self::Direct,
         Self::Doubling,
         Self::Binomial,
         Self::Dissemination,
         Self::Circulant,
+        Self::Rabenseifner,
+        Self::Halving,
+        Self::Knomial,
+        Self::Chain,
+        Self::Bruck,
+        Self::Pairwise,
+        Self::Pat,
     ];
 
     /// The algorithm with this number.
@@ -73,13 +150,14 @@ impl Algorithm {
             Self::Binomial => "binomial",
             Self::Dissemination => "dissemination",
             Self::Circulant => "circulant",
+            Self::Rabenseifner => "rabenseifner",
+            Self::Halving => "halving",
+            Self::Knomial => "knomial",
+            Self::Chain => "chain",
+            Self::Bruck => "bruck",
+            Self::Pairwise => "pairwise",
+            Self::Pat => "pat",
         }
-    }
-
-    /// Whether it promises to combine operands in rank order, as operations that do not commute need.
-    #[must_use]
-    pub fn is_ordered(self) -> bool {
-        matches!(self, Self::Direct | Self::Doubling)
     }
 }
 

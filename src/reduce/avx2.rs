@@ -110,6 +110,15 @@ impl<F: Format> Format for Compiled<F> {
         unsafe { compiled(self.format, wide, divisor) }
     }
 
+    fn load_product(self, bytes: &[u8], wide: &mut [F::Wide], factor: F::Wide) {
+        #[target_feature(enable = "avx2,f16c")]
+        fn compiled<F: Format>(format: F, bytes: &[u8], wide: &mut [F::Wide], factor: F::Wide) {
+            format.load_product(bytes, wide, factor);
+        }
+        // SAFETY: the proof in `self`: the processor has the features.
+        unsafe { compiled(self.format, bytes, wide, factor) }
+    }
+
     fn store(self, wide: &[F::Wide], bytes: &mut [u8]) {
         #[target_feature(enable = "avx2,f16c")]
         fn compiled<F: Format>(format: F, wide: &[F::Wide], bytes: &mut [u8]) {

@@ -25,6 +25,8 @@ pub(super) struct Job<'a> {
     pub(super) sources: &'a [Region],
     /// What the sum is divided by, never 0.
     pub(super) divisor: Option<u64>,
+    /// What the only operand is multiplied by.
+    pub(super) factor: Option<f64>,
 }
 
 impl Job<'_> {
@@ -35,6 +37,7 @@ impl Job<'_> {
         assert!(self.sources.iter().all(|source| source.bytes() == bytes), "lengths differ");
         assert_eq!(bytes % self.datatype.bytes(), 0, "{bytes} bytes are not whole elements");
         assert!(self.op.allows(self.datatype), "{} of {}", self.op, self.datatype);
+        assert_ne!(self.op, Op::Custom, "a caller's own function is no kernel");
         assert_ne!(self.divisor, Some(0), "division by zero");
         assert!(self.divisor.is_none() || self.op == Op::Avg, "a divisor with {}", self.op);
     }
@@ -51,7 +54,17 @@ pub(super) fn integers<F: Format<Wide: Bits>>(format: F, job: &Job<'_>) {
         Op::Bor => fold(format, job, Bits::or),
         Op::Bxor => fold(format, job, Bits::xor),
         Op::Min | Op::Max => order(format, job),
-        Op::Sum | Op::Avg | Op::Prod => numbers(format, job),
+        _ => numbers(format, job),
+    }
+}
+
+/// Runs a job over truth values, which are 0 or 1.
+pub(super) fn truths<F: Format<Wide: Bits>>(format: F, job: &Job<'_>) {
+    match job.op {
+        Op::Sum | Op::Max | Op::Bor => fold(format, job, Bits::or),
+        Op::Prod | Op::Min | Op::Band => fold(format, job, Bits::and),
+        Op::Bxor => fold(format, job, Bits::xor),
+        op => unreachable!("{op} of truth values"),
     }
 }
 
@@ -66,7 +79,7 @@ pub(super) fn floats<F: Format>(format: F, job: &Job<'_>) {
 /// Runs a job that adds or multiplies.
 pub(super) fn numbers<F: Format>(format: F, job: &Job<'_>) {
     match job.op {
-        Op::Sum | Op::Avg => fold(format, job, Number::sum),
+        Op::Sum | Op::Avg | Op::PremulSum => fold(format, job, Number::sum),
         Op::Prod => fold(format, job, Number::product),
         op => unreachable!("{op} is no arithmetic"),
     }
@@ -86,6 +99,7 @@ fn fold<F: Format>(format: F, job: &Job<'_>, combine: impl Fn(F::Wide, F::Wide) 
     let mut block = Block::<F::Wide>(F::Wide::BLOCK);
     let block = block.0.as_mut();
     let divisor = job.divisor.map(F::Wide::divisor);
+    let factor = job.factor.map(F::Wide::factor);
     let bytes = job.target.bytes();
     for low in (0..bytes).step_by(block.len() * F::BYTES) {
         let high = bytes.min(low + block.len() * F::BYTES);
@@ -98,10 +112,14 @@ fn fold<F: Format>(format: F, job: &Job<'_>, combine: impl Fn(F::Wide, F::Wide) 
                 });
                 rest
             }
-            others => {
-                others.iter().for_each(|only| part(only).with(|bytes| format.load(bytes, wide)));
+            [only] => {
+                part(only).with(|bytes| match factor {
+                    Some(factor) => format.load_product(bytes, wide, factor),
+                    None => format.load(bytes, wide),
+                });
                 &[]
             }
+            [] => &[][..],
         };
         for source in rest {
             part(source).with(|bytes| format.fold(bytes, wide, combine));

@@ -32,6 +32,8 @@ pub(super) trait Number: Copy {
     fn divisor(divisor: u64) -> Self::Divisor;
     /// The quotient; integers round towards zero.
     fn divide(self, divisor: Self::Divisor) -> Self;
+    /// The number nearest to a factor; an integer's is whole, and wraps.
+    fn factor(factor: f64) -> Self;
     /// The same number; if it is NaN, the quiet one without sign and payload.
     fn canonical(self) -> Self;
 }
@@ -47,7 +49,7 @@ pub(super) trait Bits: Number {
 }
 
 macro_rules! integers {
-    ($($name:ident as $unsigned:ident: $divide:ident;)*) => {$(
+    ($($name:ident as $unsigned:ident in $widest:ident: $divide:ident;)*) => {$(
         impl Number for $name {
             type Divisor = Quotient<$unsigned>;
 
@@ -78,6 +80,15 @@ macro_rules! integers {
             #[inline(always)]
             fn divide(self, divisor: Self::Divisor) -> Self {
                 $divide!(self, divisor)
+            }
+            #[inline(always)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the factor was checked to be in the widest type; its lower bits give the lower bits of products"
+            )]
+            fn factor(factor: f64) -> Self {
+                factor as $widest as Self
             }
             #[inline(always)]
             fn canonical(self) -> Self {
@@ -118,14 +129,14 @@ macro_rules! divide_signed {
 }
 
 integers! {
-    i8 as u8: divide_signed;
-    u8 as u8: divide_unsigned;
-    i16 as u16: divide_signed;
-    u16 as u16: divide_unsigned;
-    i32 as u32: divide_signed;
-    u32 as u32: divide_unsigned;
-    i64 as u64: divide_signed;
-    u64 as u64: divide_unsigned;
+    i8 as u8 in i64: divide_signed;
+    u8 as u8 in u64: divide_unsigned;
+    i16 as u16 in i64: divide_signed;
+    u16 as u16 in u64: divide_unsigned;
+    i32 as u32 in i64: divide_signed;
+    u32 as u32 in u64: divide_unsigned;
+    i64 as u64 in i64: divide_signed;
+    u64 as u64 in u64: divide_unsigned;
 }
 
 macro_rules! floats {
@@ -168,6 +179,11 @@ macro_rules! floats {
             #[inline(always)]
             fn divide(self, divisor: Self) -> Self {
                 self / divisor
+            }
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, reason = "the factor rounds as operands do")]
+            fn factor(factor: f64) -> Self {
+                factor as Self
             }
             #[inline(always)]
             fn canonical(self) -> Self {

@@ -2,12 +2,13 @@
 //!
 //! The portable one is always there; a faster one is used if the processor has it. The choice is made once.
 
+use once_cell::sync::OnceCell;
+
 use crate::datatype::{Datatype, Op};
-use std::sync::OnceLock;
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
-use super::format::{Bf16, Format, Plain, SoftF16};
+use super::format::{Bf16, F8e4m3, F8e5m2, Format, Plain, SoftF16, Truth};
 use super::half_order::HalfOrder;
 use super::kernels::{self, Job};
 
@@ -55,7 +56,7 @@ pub(super) enum Path {
 impl Path {
     /// The path that every reduction takes in this process.
     pub(super) fn chosen() -> Self {
-        static CHOSEN: OnceLock<Path> = OnceLock::new();
+        static CHOSEN: OnceCell<Path> = OnceCell::new();
         *CHOSEN.get_or_init(Self::fastest)
     }
 
@@ -109,5 +110,8 @@ fn run_with<S: InstructionSet>(set: S, job: &Job<'_>) {
         (Datatype::Bf16, _) => kernels::numbers(set.compiled(Bf16), job),
         (Datatype::F32, _) => kernels::floats(set.compiled(Plain::<f32>::NEW), job),
         (Datatype::F64, _) => kernels::floats(set.compiled(Plain::<f64>::NEW), job),
+        (Datatype::F8e4m3, _) => kernels::floats(set.compiled(F8e4m3), job),
+        (Datatype::F8e5m2, _) => kernels::floats(set.compiled(F8e5m2), job),
+        (Datatype::Bool, _) => kernels::truths(set.compiled(Truth), job),
     }
 }

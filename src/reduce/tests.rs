@@ -1,5 +1,9 @@
 //! Every path against the plain reference, bit for bit.
 
+mod custom;
+mod fp8;
+mod scale;
+
 use super::half_floats::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::kernels::Job;
 use super::number::BLOCK_BYTES;
@@ -27,7 +31,8 @@ fn paths() -> Vec<Path> {
 
 fn pairs() -> impl Iterator<Item = (Datatype, Op)> {
     Datatype::ALL.into_iter().flat_map(|datatype| {
-        Op::ALL.into_iter().filter(move |op| op.allows(datatype)).map(move |op| (datatype, op))
+        let ops = Op::ALL.into_iter().filter(|op| *op != Op::Custom);
+        ops.filter(move |op| op.allows(datatype)).map(move |op| (datatype, op))
     })
 }
 
@@ -38,6 +43,7 @@ fn special(datatype: Datatype, i: usize) -> u64 {
         Datatype::Bf16 => (16, 7),
         Datatype::F32 => (32, 23),
         Datatype::F64 => (64, 52),
+        Datatype::F8e5m2 => (8, 2),
         integer => (8 * integer.bytes() as u32, 3),
     };
     let sign = 1 << (bits - 1);
@@ -118,7 +124,8 @@ impl<'a> Case<'a> {
         let target =
             in_place.map_or_else(|| own.part(offsets.0, offsets.0 + bytes), |i| sources[i]);
         let Self { datatype, op, divisor, .. } = *self;
-        reduce_on(path, &Job { datatype, op, target, sources: &sources, divisor });
+        let sources = &sources;
+        reduce_on(path, &Job { datatype, op, target, sources, divisor, factor: None });
         target.with(|found| {
             assert_eq!(
                 found,
@@ -284,6 +291,36 @@ fn all_halves_combine_with_partners_as_in_the_reference() {
 }
 
 #[test]
+fn all_pairs_of_bytes_give_the_reference() {
+    let left: Vec<u8> = (0..=u16::MAX).map(|i| (i >> 8) as u8).collect();
+    let right: Vec<u8> = (0..=u16::MAX).map(|i| i as u8).collect();
+    let operands = [left, right];
+    for pair in pairs().filter(|(datatype, _)| datatype.bytes() == 1) {
+        Case::each(&operands, pair, |case| {
+            paths_and([1 << 16]).for_each(|(path, count)| case.check(path, count, (0, 0), None));
+        });
+    }
+}
+
+#[test]
+fn truth_values_are_0_or_1() {
+    for (op, expected) in [
+        (Op::Sum, [0, 1, 1, 1]),
+        (Op::Max, [0, 1, 1, 1]),
+        (Op::Bor, [0, 1, 1, 1]),
+        (Op::Prod, [0, 0, 0, 1]),
+        (Op::Min, [0, 0, 0, 1]),
+        (Op::Band, [0, 0, 0, 1]),
+        (Op::Bxor, [0, 1, 1, 0]),
+    ] {
+        let (left, right, mut result) = ([0_u8, 0, 2, 4], [0_u8, 255, 0, 2], [9_u8; 4]);
+        let sources = [Source::of(&left).region(), Source::of(&right).region()];
+        reduce(Datatype::Bool, op, &Target::of(&mut result).region(), &sources, None);
+        assert_eq!(result, expected, "{op}");
+    }
+}
+
+#[test]
 fn all_16_bit_integers_divide_as_in_the_reference() {
     let all = vec![(0..=u16::MAX).flat_map(u16::to_ne_bytes).collect::<Vec<u8>>()];
     let datatypes = [Datatype::I8, Datatype::U8, Datatype::I16, Datatype::U16];
@@ -320,6 +357,12 @@ fn lengths_that_differ_are_refused() {
     let mut buffer = [0_u8; 8];
     let region = Target::of(&mut buffer).region();
     reduce(Datatype::U8, Op::Sum, &region, &[region, region.part(0, 7)], None);
+}
+
+#[test]
+#[should_panic(expected = "no kernel")]
+fn a_function_of_the_callers_is_no_kernel() {
+    reduce(Datatype::U8, Op::Custom, &Region::EMPTY, &[Region::EMPTY], None);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub type Exchange<'a> = dyn FnMut(&[u8]) -> Result<Vec<Vec<u8>>, Error> + 'a;
 pub fn join_with(exchange: &mut Exchange<'_>, options: &JoinOptions) -> Result<Joined, Error> {
     options.check()?;
     if options.size == 1 {
-        return alone();
+        return alone(options);
     }
     let listener = Listener::bind(&options.listen)?;
     let all = exchange(&contribution(options, &listener)?)?;
@@ -40,8 +40,9 @@ pub fn join_with(exchange: &mut Exchange<'_>, options: &JoinOptions) -> Result<J
         root::agree(&options.name, leader, rank, member)?;
     }
     let identity = options.identity(first.run, &first.secret);
+    let rules = leader.rules.text.clone();
     let entries = parts.into_iter().map(|(_, member)| member.entry).collect();
-    Ok(joined(identity, listener, Table { entries }, Vec::new()))
+    Ok(joined(identity, listener, Table { entries, rules }, Vec::new()))
 }
 
 /// Every rank proposes a run; rank 0's is taken.

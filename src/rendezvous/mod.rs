@@ -56,6 +56,19 @@ pub struct JoinOptions {
     pub listen: ListenOptions,
     /// A secret that all ranks have besides the store's; may be empty.
     pub token: Vec<u8>,
+    /// The rules that this rank names.
+    pub rules: Rules,
+}
+
+/// Text that rank 0 gives to all ranks, and what others think of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// Of the rules that this rank names; 0 if it leaves them to rank 0, which itself names some.
+    pub hash: u64,
+    /// Where they come from, in messages.
+    pub source: String,
+    /// On rank 0, what the others are given. Empty elsewhere.
+    pub text: String,
 }
 
 impl std::fmt::Debug for JoinOptions {
@@ -79,6 +92,8 @@ pub struct Joined {
     pub links: Vec<(usize, Socket)>,
     /// Which ranks share a host.
     pub hosts: Hosts,
+    /// The text of rank 0's rules.
+    pub rules: String,
 }
 
 impl Joined {
@@ -118,7 +133,7 @@ impl Joined {
 pub fn join(store: &dyn Store, options: &JoinOptions) -> Result<Joined, Error> {
     options.check()?;
     if options.size == 1 {
-        return alone();
+        return alone(options);
     }
     let listener = Listener::bind(&options.listen)?;
     if options.rank == 0 {
@@ -165,6 +180,7 @@ impl JoinOptions {
             size: self.size,
             options_hash: self.options_hash,
             patience: self.deadline.saturating_duration_since(Instant::now()),
+            rules: self.rules.clone(),
             entry,
         }
     }
@@ -176,11 +192,12 @@ impl JoinOptions {
 }
 
 /// A world of one needs nobody.
-fn alone() -> Result<Joined, Error> {
+fn alone(options: &JoinOptions) -> Result<Joined, Error> {
     let (run, secret) = (random()?, random::<32>()?);
     let identity = Identity { key: Key::new(&secret, &run), run, rank: 0, size: 1 };
     let hosts = Hosts::new([host_identity()]);
-    Ok(Joined { identity, listener: None, addresses: vec![Vec::new()], links: Vec::new(), hosts })
+    let (addresses, rules) = (vec![Vec::new()], options.rules.text.clone());
+    Ok(Joined { identity, listener: None, addresses, links: Vec::new(), hosts, rules })
 }
 
 /// Puts together what this rank takes away.
@@ -197,8 +214,8 @@ fn joined(
         .into_iter()
         .enumerate()
         .map(|(rank, entry)| reach::usable(entry.addresses, hosts.share(own, rank)));
-    let addresses = addresses.collect();
-    Joined { identity, listener: Some(listener), addresses, links, hosts }
+    let (addresses, rules) = (addresses.collect(), table.rules);
+    Joined { identity, listener: Some(listener), addresses, links, hosts, rules }
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Error> {

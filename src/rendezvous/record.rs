@@ -6,15 +6,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::Rules;
 use crate::error::Error;
 
 /// Version of these formats.
-pub(super) const FORMAT: u16 = 1;
+pub(super) const FORMAT: u16 = 2;
 const MAGIC: &[u8; 4] = b"clct";
 /// Addresses of one rank at most; further ones are not advertised.
 const ADDRESSES_MAX: usize = 32;
-/// Bytes of a host's identity at most; the rest is cut.
-const HOST_BYTES_MAX: usize = 512;
+/// Bytes of a host's identity, and of where rules come from, at most; the rest is cut.
+const TEXT_BYTES_MAX: usize = 512;
 
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +42,16 @@ pub(super) struct Member {
     pub(super) options_hash: [u8; 32],
     /// How long it goes on waiting.
     pub(super) patience: Duration,
+    pub(super) rules: Rules,
     pub(super) entry: Entry,
 }
 
-/// Where all ranks are.
+/// Where all ranks are, and what rank 0 tells them besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) entries: Vec<Entry>,
+    /// See [`Rules::text`].
+    pub(super) rules: String,
 }
 
 impl Record {
@@ -82,6 +86,9 @@ impl Member {
         bytes.extend_from_slice(&self.options_hash);
         let patience = u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX);
         bytes.extend_from_slice(&patience.to_le_bytes());
+        bytes.extend_from_slice(&self.rules.hash.to_le_bytes());
+        put_text(&mut bytes, &self.rules.source);
+        put_whole(&mut bytes, &self.rules.text);
         put_entry(&mut bytes, &self.entry);
         bytes
     }
@@ -98,6 +105,11 @@ impl Member {
             size: reader.number()?,
             options_hash: reader.array()?,
             patience: Duration::from_nanos(u64::from_le_bytes(reader.array()?)),
+            rules: Rules {
+                hash: u64::from_le_bytes(reader.array()?),
+                source: reader.text()?,
+                text: reader.text()?,
+            },
             entry: reader.entry()?,
         };
         reader.end().map(|()| member)
@@ -105,12 +117,13 @@ impl Member {
 }
 
 impl Table {
-    /// Each host's identity once, then each rank's host and addresses.
+    /// The rules, each host's identity once, then each rank's host and addresses.
     pub(super) fn write(&self) -> Vec<u8> {
         let mut hosts: Vec<&str> = self.entries.iter().map(|entry| &entry.host[..]).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let mut bytes = Vec::new();
+        put_whole(&mut bytes, &self.rules);
         put_number(&mut bytes, hosts.len());
         hosts.iter().for_each(|host| put_text(&mut bytes, host));
         put_number(&mut bytes, self.entries.len());
@@ -123,6 +136,7 @@ impl Table {
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader { rest: bytes, what: "rank 0's table" };
+        let rules = reader.text()?;
         let mut hosts = Vec::new();
         for _ in 0..reader.number()? {
             hosts.push(reader.text()?);
@@ -133,7 +147,7 @@ impl Table {
             let host = host.cloned().ok_or_else(|| reader.damaged())?;
             entries.push(Entry { host, addresses: reader.addresses()? });
         }
-        reader.end().map(|()| Self { entries })
+        reader.end().map(|()| Self { entries, rules })
     }
 }
 
@@ -143,7 +157,11 @@ fn put_number(bytes: &mut Vec<u8>, number: usize) {
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    let text = &text[..text.floor_char_boundary(HOST_BYTES_MAX)];
+    put_whole(bytes, &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]);
+}
+
+/// Text that is not cut.
+fn put_whole(bytes: &mut Vec<u8>, text: &str) {
     put_number(bytes, text.len());
     bytes.extend_from_slice(text.as_bytes());
 }
@@ -242,9 +260,10 @@ mod tests {
         let read = Record::read(&record().write()).unwrap();
         assert!(read == record());
         let (options_hash, patience) = ([9; 32], Duration::from_millis(7));
-        let member = Member { size: 5, options_hash, patience, entry: entry("x") };
+        let rules = Rules { hash: 77, source: "here".into(), text: "x".repeat(70_000) };
+        let member = Member { size: 5, options_hash, patience, rules, entry: entry("x") };
         assert_eq!(Member::read(&member.write()).unwrap(), member);
-        let table = Table { entries: ["b", "a", "b", ""].map(entry).to_vec() };
+        let table = Table { entries: ["b", "a", "b", ""].map(entry).to_vec(), rules: "all".into() };
         assert_eq!(Table::read(&table.write()).unwrap(), table);
     }
 
@@ -252,12 +271,12 @@ mod tests {
     fn every_cut_is_refused() {
         let bytes = record().write();
         assert!((0..bytes.len()).all(|end| Record::read(&bytes[..end]).is_err()));
-        let table = Table { entries: vec![entry("a"), entry("b")] }.write();
+        let table = Table { entries: vec![entry("a"), entry("b")], rules: "all".into() }.write();
         assert!((0..table.len()).all(|end| Table::read(&table[..end]).is_err()));
         let mut newer = bytes;
         newer[4] = 9;
         let error = Record::read(&newer).err().unwrap().to_string();
-        assert!(error.contains("format 9, not 1"), "{error}");
+        assert!(error.contains("format 9, not 2"), "{error}");
     }
 
     proptest! {

@@ -96,5 +96,12 @@ pub(super) fn agree(name: &str, root: &Member, rank: usize, member: &Member) -> 
             hash(&root.options_hash)
         )));
     }
+    if member.rules.hash != 0 && member.rules.hash != root.rules.hash {
+        return Err(Error::Mismatch(format!(
+            "world \"{name}\": rank {rank} chooses algorithms by {}, rank 0 by {}: name the same on all ranks, or \
+             leave it to rank 0",
+            member.rules.source, root.rules.source
+        )));
+    }
     Ok(())
 }

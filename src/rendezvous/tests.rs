@@ -87,6 +87,7 @@ fn options(rank: usize, size: usize) -> JoinOptions {
         rank,
         size,
         options_hash: [1; 32],
+        rules: Rules::default(),
         deadline: Instant::now() + Duration::from_secs(20),
         listen: ListenOptions { address: "127.0.0.1".into(), port: 0 },
         token: Vec::new(),
@@ -214,6 +215,30 @@ fn ranks_that_disagree_hear_of_both_sides() {
         for error in join_all(&store, all).into_iter().map(Result::unwrap_err) {
             assert!(matches!(&error, Error::Mismatch(told) if told.contains(text)), "{error}");
         }
+    }
+}
+
+/// Rules called `source`, which rank 0 gives to all.
+fn rules(hash: u64, source: &str, text: &str) -> Rules {
+    Rules { hash, source: source.into(), text: text.into() }
+}
+
+#[test]
+fn rank_0_gives_its_rules_to_all() {
+    let first = || JoinOptions { rules: rules(7, "a file", "all rules"), ..options(0, 3) };
+    let same = || JoinOptions { rules: rules(7, "the options", ""), ..options(2, 3) };
+    let store = Memory::default();
+    let joined = join_all(&store, vec![first(), options(1, 3), same()]);
+    let exchanged = exchange_all(vec![first(), options(1, 3), same()]);
+    for joined in joined.into_iter().chain(exchanged) {
+        assert_eq!(joined.unwrap().rules, "all rules");
+    }
+    let other = || JoinOptions { rules: rules(8, "the options", ""), ..options(2, 3) };
+    let joined = join_all(&store, vec![first(), options(1, 3), other()]);
+    let exchanged = exchange_all(vec![first(), options(1, 3), other()]);
+    for error in errors(joined.into_iter().chain(exchanged).collect()) {
+        let text = "rank 2 chooses algorithms by the options, rank 0 by a file";
+        assert!(error.contains(text), "{error}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::endpoint::Endpoint;
 use super::options::nanoseconds;
-use super::{CallOptions, World, WorldOptions};
+use super::{CallOptions, World, WorldOptions, rules};
 use crate::collective::{self, Call};
 use crate::config::{Connect, Timeout};
 use crate::engine::{Health, Lane, Limits, Members, Registration, Settings};
@@ -30,7 +30,7 @@ impl World {
         size: usize,
         options: &WorldOptions,
     ) -> Result<Self, Error> {
-        let join = join_options(rank, size, options);
+        let join = join_options(rank, size, options)?;
         begin(rendezvous::join(store, &join)?, &join.name, options)
     }
 
@@ -46,7 +46,7 @@ impl World {
         size: usize,
         options: &WorldOptions,
     ) -> Result<Self, Error> {
-        let join = join_options(rank, size, options);
+        let join = join_options(rank, size, options)?;
         begin(rendezvous::join_with(exchange, &join)?, &join.name, options)
     }
 
@@ -63,12 +63,12 @@ impl World {
 }
 
 /// What this rank brings to the rendezvous.
-fn join_options(rank: usize, size: usize, options: &WorldOptions) -> JoinOptions {
+fn join_options(rank: usize, size: usize, options: &WorldOptions) -> Result<JoinOptions, Error> {
     let name = if options.name.is_empty() { "world" } else { &options.name };
     let listen = options.listen.as_ref().map_or_else(ListenOptions::from_environment, |address| {
         ListenOptions { address: address.clone(), port: 0 }
     });
-    JoinOptions {
+    Ok(JoinOptions {
         name: name.to_owned(),
         rank,
         size,
@@ -76,13 +76,15 @@ fn join_options(rank: usize, size: usize, options: &WorldOptions) -> JoinOptions
         deadline: deadline(options.timeout),
         listen,
         token: Vec::new(),
-    }
+        rules: rules::of_rank(rank, options)?,
+    })
 }
 
-/// What all ranks must agree on beside name and size: how plans are cut.
+/// What all ranks must agree on beside name and size: how plans are chosen where nobody says, and how they are cut.
 fn agreed() -> [u8; 32] {
     let limits = Limits::default();
-    let numbers = [limits.slice, limits.eager, limits.credits].map(|number| number as u64);
+    let [slice, eager, credits] = [limits.slice, limits.eager, limits.credits].map(|it| it as u64);
+    let numbers = [slice, eager, credits, rules::default_hash()];
     let mut hash = [0; 32];
     hash[..8].copy_from_slice(&collective::hash(&numbers).to_le_bytes());
     hash
@@ -103,7 +105,7 @@ fn begin(joined: Joined, name: &str, options: &WorldOptions) -> Result<World, Er
     let (rank, size) = (joined.identity.rank, joined.identity.size);
     let host_of = |rank| u32::try_from(joined.hosts.host(rank)).unwrap_or(u32::MAX);
     let host_of_rank: Vec<u32> = (0..size).map(host_of).collect();
-    let fits = joined.fits();
+    let (fits, table) = (joined.fits(), rules::table_of(&joined.rules)?);
     let mesh = joined.into_mesh()?;
     let settings = Settings { size, wait: options.wait, fits, limits: Limits::default() };
     let health = Arc::new(Health::new(name.to_owned()));
@@ -120,7 +122,7 @@ fn begin(joined: Joined, name: &str, options: &WorldOptions) -> Result<World, Er
     if options.connect == Connect::Eager {
         lane.connect(id);
     }
-    let endpoint = Arc::new(Endpoint::new(lane, host_of_rank));
+    let endpoint = Arc::new(Endpoint::new(lane, host_of_rank, table));
     let world = World::on(endpoint, id, rank, members, health, nanoseconds_of(options.timeout));
     if options.connect == Connect::Eager {
         world.run(&Call::Barrier, &CallOptions::default())?;

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use crate::collective::Programs;
-use crate::engine::{Lane, Members};
+use crate::collective::{Programs, Scratches, Table};
+use crate::engine::{Completion, Lane, Members, Request};
+use crate::error::Error;
 
 /// This process's end of the network.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     lane: Arc<Lane>,
     programs: Programs,
+    scratches: Scratches,
     /// The host of every endpoint: equal numbers are one host.
     hosts: Vec<u32>,
 }
@@ -24,8 +26,9 @@ pub(super) struct Seating {
 }
 
 impl Endpoint {
-    pub(super) fn new(lane: Arc<Lane>, hosts: Vec<u32>) -> Self {
-        Self { lane, programs: Programs::default(), hosts }
+    pub(super) fn new(lane: Arc<Lane>, hosts: Vec<u32>, table: Table) -> Self {
+        let (programs, scratches) = (Programs::new(table), Scratches::default());
+        Self { lane, programs, scratches, hosts }
     }
 
     pub(super) fn lane(&self) -> &Arc<Lane> {
@@ -34,6 +37,25 @@ impl Endpoint {
 
     pub(super) fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// Memory for what operations multiply before they begin.
+    pub(super) fn scratches(&self) -> &Scratches {
+        &self.scratches
+    }
+
+    /// Waits for the end of what was submitted.
+    pub(super) fn await_end(&self, completion: Arc<Completion>) -> Result<(), Error> {
+        self.lane.wait(&completion, None);
+        let outcome = completion.outcome();
+        self.lane.give_back(completion);
+        outcome.unwrap_or_else(|| Err(Error::Internal("a wait without an end".into())))
+    }
+
+    /// Lets what was submitted begin, and returns its handle.
+    pub(super) fn request(&self, completion: Arc<Completion>) -> Result<Request, Error> {
+        self.lane.prod();
+        Ok(Request::new(Arc::clone(&self.lane), completion))
     }
 
     /// Where `rank` sits in a world of these members.

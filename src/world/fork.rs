@@ -3,8 +3,8 @@
 //! A fork is an operation of its own class on the parent: a barrier among the new world's members, whose fingerprint
 //! covers the list of members and the options. Everyone registers the new world before the first message of that
 //! barrier, so when it is complete every member knows the world, and an unknown world is always a dead one. Its number,
-//! and the new world's id, follow from the parent, the members, and how many forks these have made: no message carries
-//! them. A fork that fails never fails its parent.
+//! and the new world's id, follow from the parent, the members, the key, and how many forks these have made with it: no
+//! message carries them. A fork that fails never fails its parent.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -16,17 +16,17 @@ use crate::collective::{Agreement, hash};
 use crate::engine::{Health, Members, Registration};
 use crate::error::Error;
 
-/// How many forks each list of members has made.
+/// How many forks each list of members has made, those of each key apart.
 #[derive(Debug, Default)]
 pub(super) struct Forks {
-    made: HashMap<Vec<u32>, u64>,
+    made: HashMap<(Vec<u32>, Option<u64>), u64>,
     total: u64,
 }
 
 impl World {
     /// Makes a new world of all members, or of those that the options name; each of them calls this. Needs no store,
-    /// no socket and no thread. Forks of the same members match in the order of the calls; operations of the parent
-    /// may go on meanwhile. The new world outlives its parent.
+    /// no socket and no thread. Forks of the same members match by their keys, those without one in the order of the
+    /// calls; operations of the parent may go on meanwhile. The new world outlives its parent.
     ///
     /// # Errors
     ///
@@ -48,18 +48,22 @@ impl World {
             let mut forks = parent.forks.lock();
             forks.total += 1;
             let total = forks.total;
-            let made = forks.made.entry(ranks.clone()).or_default();
+            let made = forks.made.entry((ranks.clone(), options.key)).or_default();
             *made += 1;
             (*made, total)
         };
-        let mut key = vec![parent.id, made];
-        key.extend(ranks.iter().map(|rank| u64::from(*rank)));
-        let number = hash(&key);
+        let mut numbers = vec![parent.id, made];
+        if let Some(key) = options.key {
+            // The first is no rank, so that a key is never taken for members.
+            numbers.extend([u64::MAX, key]);
+        }
+        numbers.extend(ranks.iter().map(|rank| u64::from(*rank)));
+        let number = hash(&numbers);
         let id = hash(&[number, 1]);
-        let name = if options.name.is_empty() {
-            format!("{}.{total}", parent.health.name())
-        } else {
-            options.name.clone()
+        let name = match (&*options.name, options.key) {
+            ("", None) => format!("{}.{total}", parent.health.name()),
+            ("", Some(key)) => format!("{}.key{key}", parent.health.name()),
+            (name, _) => name.to_owned(),
         };
         let timeout_ns = nanoseconds(options.timeout, parent.timeout_ns);
         let health = Arc::new(Health::new(name));
@@ -114,9 +118,6 @@ impl World {
         let agreement = Agreement::new(members, rank, &options.name, programs)?;
         let lane = endpoint.lane();
         let completion = lane.submit(|spare| agreement.fill(spare, parent.id, number, timeout_ns));
-        lane.wait(&completion, None);
-        let outcome = completion.outcome();
-        lane.give_back(completion);
-        outcome.unwrap_or_else(|| Err(Error::Internal("a fork without an end".into())))
+        endpoint.await_end(completion)
     }
 }

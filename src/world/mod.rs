@@ -6,20 +6,24 @@
 //! leaves the world; the last world of an endpoint that goes closes it.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod create;
 mod endpoint;
 mod fork;
 mod options;
+mod rules;
 
+pub use batch::Batch;
 pub use create::{Exchange, open_from_env};
-pub use options::{CallOptions, ForkOptions, WorldOptions};
+pub use options::{ForkOptions, WorldOptions};
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::collective::{self, Call, Place};
-use crate::engine::{Completion, Health, Members, Request};
+pub use crate::collective::CallOptions;
+use crate::collective::{self, Call, Place, Planned, Submission};
+use crate::engine::{Completion, Health, Members, Request, Scratch};
 use crate::error::Error;
 use endpoint::{Endpoint, Seating};
 use fork::Forks;
@@ -110,12 +114,8 @@ impl World {
     /// [`Error::InvalidArgument`] if the arguments cannot be: nothing has happened. Any error of the group
     /// [`crate::Group::World`]: the world has failed, and every later call returns the same error.
     pub fn run(&self, call: &Call<'_>, options: &CallOptions) -> Result<(), Error> {
-        let completion = self.submit(call, options)?;
-        let lane = self.inner.endpoint()?.lane();
-        lane.wait(&completion, None);
-        let outcome = completion.outcome();
-        lane.give_back(completion);
-        outcome.unwrap_or_else(|| Err(Error::Internal("a wait without an end".into())))
+        let completion = self.inner.submit(call, options)?;
+        self.inner.endpoint()?.await_end(completion)
     }
 
     /// Makes a call, and returns while it goes on: the buffers stay lent until it has ended, also when the request is
@@ -125,10 +125,39 @@ impl World {
     ///
     /// As [`World::run`] where the call cannot begin; else the request has them.
     pub fn start(&self, call: &Call<'static>, options: &CallOptions) -> Result<Request, Error> {
-        let completion = self.submit(call, options)?;
-        let lane = self.inner.endpoint()?.lane();
-        lane.prod();
-        Ok(Request::new(Arc::clone(lane), completion))
+        let completion = self.inner.submit(call, options)?;
+        self.inner.endpoint()?.request(completion)
+    }
+
+    /// Sends a message and receives another one, and waits until both are complete: what two ranks, or all of a ring,
+    /// may do to each other without regard to order. `send` is a [`Call::Send`], `receive` a [`Call::Receive`].
+    ///
+    /// # Errors
+    ///
+    /// As [`World::run`], and [`Error::InvalidArgument`] for other calls.
+    pub fn sendrecv(
+        &self,
+        send: &Call<'_>,
+        receive: &Call<'_>,
+        options: &CallOptions,
+    ) -> Result<(), Error> {
+        let completion = self.inner.submit_pair(send, receive, options)?;
+        self.inner.endpoint()?.await_end(completion)
+    }
+
+    /// As [`World::sendrecv`], and returns while both go on.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::start`], and [`Error::InvalidArgument`] for other calls.
+    pub fn start_sendrecv(
+        &self,
+        send: &Call<'static>,
+        receive: &Call<'static>,
+        options: &CallOptions,
+    ) -> Result<Request, Error> {
+        let completion = self.inner.submit_pair(send, receive, options)?;
+        self.inner.endpoint()?.request(completion)
     }
 
     /// Ends the world in failure, here and at every member; what is pending completes with [`Error::Aborted`]. Waits
@@ -152,26 +181,6 @@ impl World {
             endpoint.lane().fail(self.inner.id, Error::Internal(text.to_owned()));
         }
     }
-
-    fn submit(&self, call: &Call<'_>, options: &CallOptions) -> Result<Arc<Completion>, Error> {
-        let inner = &*self.inner;
-        let endpoint = inner.endpoint()?;
-        if let Some(error) = inner.health.failure() {
-            return Err(error);
-        }
-        let limits = endpoint.lane().limits();
-        let place = Place {
-            size: inner.members.size(),
-            rank: inner.rank,
-            slice_bytes: limits.slice,
-            eager_bytes: limits.eager,
-        };
-        let planned = collective::prepare(call, &place, options.algorithm, endpoint.programs())?;
-        let timeout_ns = options::nanoseconds(options.timeout, inner.timeout_ns);
-        Ok(endpoint
-            .lane()
-            .submit(|spare| planned.fill(spare, inner.id, &inner.members, timeout_ns)))
-    }
 }
 
 impl Inner {
@@ -183,6 +192,70 @@ impl Inner {
             None => Err(Error::Internal("a world without an endpoint".into())),
         }
     }
+
+    /// The endpoint, unless the world has failed.
+    fn whole(&self) -> Result<&Arc<Endpoint>, Error> {
+        let endpoint = self.endpoint()?;
+        self.health.failure().map_or(Ok(endpoint), Err)
+    }
+
+    /// Checks a call, and finds what it runs.
+    fn plan<'c>(&self, call: &'c Call<'_>, options: &CallOptions) -> Result<Planned<'c>, Error> {
+        let endpoint = self.endpoint()?;
+        let limits = endpoint.lane().limits();
+        let place = Place {
+            size: self.members.size(),
+            rank: self.rank,
+            slice_bytes: limits.slice,
+            eager_bytes: limits.eager,
+        };
+        collective::prepare(call, &place, options, endpoint.programs())
+    }
+
+    fn submission(&self, options: &CallOptions) -> Submission {
+        let timeout_ns = options::nanoseconds(options.timeout, self.timeout_ns);
+        Submission { world: self.id, members: Arc::clone(&self.members), timeout_ns }
+    }
+
+    fn submit(&self, call: &Call<'_>, options: &CallOptions) -> Result<Arc<Completion>, Error> {
+        let endpoint = self.whole()?;
+        let planned = self.plan(call, options)?;
+        let submission = self.submission(options);
+        let mut own = planned.scale(endpoint.scratches());
+        let fill = |spare| planned.fill(spare, &submission, &mut own);
+        let completion = endpoint.lane().submit(fill);
+        endpoint.scratches().put(own);
+        Ok(completion)
+    }
+
+    /// Submits a message to send and one to receive as one.
+    fn submit_pair(
+        &self,
+        send: &Call<'_>,
+        receive: &Call<'_>,
+        options: &CallOptions,
+    ) -> Result<Arc<Completion>, Error> {
+        check_pair(send, receive)?;
+        let lane = self.whole()?.lane();
+        let pair = [self.plan(send, options)?, self.plan(receive, options)?];
+        let submission = self.submission(options);
+        // Messages are not multiplied, so they own no memory.
+        let mut own = Scratch::default();
+        Ok(lane.submit_many(2, |at, spare| pair[at].fill(spare, &submission, &mut own)))
+    }
+}
+
+/// Checks what calls a sendrecv is made of.
+fn check_pair(send: &Call<'_>, receive: &Call<'_>) -> Result<(), Error> {
+    let invalid = |text: &str| Err(Error::InvalidArgument(text.into()));
+    let (Call::Send { source, .. }, Call::Receive { target, .. }) = (send, receive) else {
+        return invalid("sendrecv takes a message to send and one to receive, in this order");
+    };
+    let (source, target) = (source.region(), target.region());
+    if source.bytes() > 0 && target.bytes() > 0 && source.overlaps(&target) {
+        return invalid("what is sent overlaps where the received message goes");
+    }
+    Ok(())
 }
 
 impl Drop for Inner {

@@ -1,9 +1,8 @@
-//! What can be chosen about a world, a fork or a call.
+//! What can be chosen about a world or a fork.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-use crate::collective::Algorithm;
 use crate::config::{Connect, Timeout, Wait};
 
 /// How a world is made.
@@ -19,6 +18,9 @@ pub struct WorldOptions {
     pub connect: Connect,
     /// Where this process listens (an address, or an address and a port); `None`: `LIBCOLLECT_LISTEN`, else everywhere.
     pub listen: Option<String>,
+    /// Which algorithm serves which call, as the text of a table. Rank 0's counts for all ranks; another rank's must be
+    /// the same, if it names one. `None`: on rank 0, the file that `LIBCOLLECT_TABLE` names, else the library's table.
+    pub table: Option<String>,
 }
 
 /// How a world is forked.
@@ -29,18 +31,12 @@ pub struct ForkOptions {
     /// The parent's ranks that become members, in the order of their new ranks; `None`: all. All members give the
     /// same; others do not call.
     pub members: Option<Vec<usize>>,
+    /// Forks of the same members with equal keys match, whatever their order among others; uses of one key match in
+    /// their order. `None`: by the order of the forks of these members.
+    pub key: Option<u64>,
     /// What an operation of the fork may take if its call does not say; by default what the parent allows. Also what
     /// the fork itself may take.
     pub timeout: Timeout,
-}
-
-/// How a call is made.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CallOptions {
-    /// How long the operation may take; when it passes, the world fails.
-    pub timeout: Timeout,
-    /// The algorithm, equal on all ranks; `None`: the library chooses.
-    pub algorithm: Option<Algorithm>,
 }
 
 /// A limit in nanoseconds, with a default.

@@ -28,15 +28,16 @@ check_header() {
   echo "header: C99, C++11"
 }
 
+# check_example NAME: four ranks of examples/c/NAME.c, as C and as C++, print what standard input has.
 check_example() {
   local program
-  as_c examples/c/allreduce.c "$out/allreduce_c" "${link[@]}"
-  as_cxx examples/c/allreduce.c "$out/allreduce_cxx" "${link[@]}"
-  for program in "$out/allreduce_c" "$out/allreduce_cxx"; do
-    run "$program" 4 | sort > "$out/allreduce.txt"
-    printf 'rank %d of 4: the sum of 1 to 4 is 10\n' 0 1 2 3 | diff - "$out/allreduce.txt"
+  cat > "$out/expected.txt"
+  as_c "examples/c/$1.c" "$out/$1_c" "${link[@]}" -pthread
+  as_cxx "examples/c/$1.c" "$out/$1_cxx" "${link[@]}" -pthread
+  for program in "$out/$1_c" "$out/$1_cxx"; do
+    run "$program" 4 | sort | diff "$out/expected.txt" -
   done
-  echo "examples/c/allreduce.c: C99, C++11"
+  echo "examples/c/$1.c: C99, C++11"
 }
 
 check_program() {
@@ -51,6 +52,7 @@ check_program() {
 }
 
 check_header
-check_example
+printf 'rank %d of 4: the sum of 1 to 4 is 10\n' 0 1 2 3 | check_example allreduce
+printf 'layer %d: %g\n' 0 1.5 1 11.5 2 21.5 3 31.5 4 41.5 5 51.5 | check_example keys
 shopt -s nullglob
 for source in tests/c/*.c; do check_program "$source"; done

@@ -72,12 +72,15 @@ pub(crate) fn processes(
     body: &(impl Fn(&World) + Sync),
 ) {
     if is_rank() {
+        mark(&format!("began.{}", rank()));
         let store = FileStore::open(folder().join("store")).unwrap();
         return body(&World::create(&store, rank(), size, options).unwrap());
     }
     let mut ranks = Ranks::spawn(name, size);
     for (rank, status) in ranks.wait_all().into_iter().enumerate() {
         assert!(status.success(), "rank {rank} of {size}: {status}");
+        // A test program that knows no test of this name succeeds too.
+        assert!(ranks.folder.join(format!("began.{rank}")).exists(), "no test is called {name}");
     }
 }
 

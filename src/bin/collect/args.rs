@@ -3,9 +3,12 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use collect::{Algorithm, Datatype, Op};
+
+use crate::plan::PlanArguments;
 
 /// Collective communications between processes.
 #[derive(Debug, Parser)]
@@ -19,6 +22,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Run(RunArguments),
     Bench(BenchArguments),
+    Plan(PlanArguments),
     Info(InfoArguments),
     Store(StoreArguments),
     /// Ends the groups of a launcher that was killed; `run` starts it.
@@ -76,7 +80,8 @@ pub(crate) struct InfoArguments {
 /// Measure collectives, creation or forks, and check every result.
 ///
 /// Given -n it starts its own ranks on this host; inside `collect run` it joins. Rank 0 prints: the columns of
-/// nccl-tests, or with --json one object a line. The status is not 0 if any result was wrong.
+/// nccl-tests, or with --json one object a line. The status is not 0 if any result was wrong. The kind tune measures
+/// what links and processors take, and prints the table of algorithms that the cost model makes of it.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     /// What is measured
@@ -139,6 +144,10 @@ pub(crate) struct BenchArguments {
     #[arg(long)]
     no_check: bool,
 
+    /// Where the table goes, in place of standard output (kind tune)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
     /// How results are printed
     #[arg(long, value_enum, default_value = "nccl")]
     pub(crate) format: Format,
@@ -155,26 +164,66 @@ impl BenchArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub(crate) enum BenchKind {
     Allreduce,
     Reduce,
-    Allgather,
     Broadcast,
     Barrier,
+    Allgather,
+    Allgatherv,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    ReduceScatter,
+    ReduceScatterv,
+    Alltoall,
+    Alltoallv,
+    Scan,
+    Exscan,
+    Sendrecv,
     Create,
     Fork,
+    Tune,
 }
 
 impl BenchKind {
+    /// Whether elements are reduced.
+    pub(crate) fn reduces(self) -> bool {
+        matches!(
+            self,
+            Self::Allreduce
+                | Self::Reduce
+                | Self::ReduceScatter
+                | Self::ReduceScatterv
+                | Self::Scan
+                | Self::Exscan
+        )
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Allreduce => "allreduce",
             Self::Reduce => "reduce",
-            Self::Allgather => "allgather",
             Self::Broadcast => "broadcast",
             Self::Barrier => "barrier",
+            Self::Allgather => "allgather",
+            Self::Allgatherv => "allgatherv",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::ReduceScatterv => "reduce_scatterv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
+            Self::Sendrecv => "sendrecv",
             Self::Create => "create",
             Self::Fork => "fork",
+            Self::Tune => "tune",
         }
     }
 }
@@ -199,7 +248,7 @@ pub(crate) enum Format {
 }
 
 /// A number of bytes, with a suffix K, M or G of 1024.
-fn bytes(text: &str) -> Result<usize, String> {
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
@@ -210,21 +259,25 @@ fn bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
 }
 
+/// Types that hold the sums of small numbers exactly, so that results can be checked: neither fp8 nor bool.
 fn datatype(text: &str) -> Result<Datatype, String> {
-    let known = || Datatype::ALL.map(Datatype::name).join(", ");
-    let found = Datatype::ALL.into_iter().find(|datatype| datatype.name() == text);
-    found.ok_or_else(|| format!("{text:?} is none of {}", known()))
+    let known = || Datatype::ALL.into_iter().filter(|known| (*known as u8) <= Datatype::F64 as u8);
+    let found = known().find(|datatype| datatype.name() == text);
+    found.ok_or_else(|| none_of(text, known().map(Datatype::name)))
 }
 
+/// Operations that need nothing else from the caller.
 fn op(text: &str) -> Result<Op, String> {
-    let known = || Op::ALL.map(Op::name).join(", ");
-    Op::ALL
-        .into_iter()
-        .find(|op| op.name() == text)
-        .ok_or_else(|| format!("{text:?} is none of {}", known()))
+    let known = || Op::ALL.into_iter().filter(|op| !matches!(op, Op::PremulSum | Op::Custom));
+    let found = known().find(|op| op.name() == text);
+    found.ok_or_else(|| none_of(text, known().map(Op::name)))
 }
 
-fn algorithm(text: &str) -> Result<Algorithm, String> {
+fn none_of(text: &str, known: impl Iterator<Item = &'static str>) -> String {
+    format!("{text:?} is none of {}", known.collect::<Vec<_>>().join(", "))
+}
+
+pub(crate) fn algorithm(text: &str) -> Result<Algorithm, String> {
     let known = || Algorithm::ALL.map(Algorithm::name).join(", ");
     Algorithm::from_name(text).ok_or_else(|| format!("{text:?} is none of {}", known()))
 }
@@ -248,7 +301,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_told_with_the_known_ones() {
-        assert!(op("plus").unwrap_err().contains("sum, prod"));
+        assert!(op("plus").unwrap_err().ends_with("band, bor, bxor"));
+        assert!(datatype("f8e4m3").unwrap_err().ends_with("f32, f64"));
         assert_eq!(
             (datatype("bf16"), algorithm("ring")),
             (Ok(Datatype::Bf16), Ok(Algorithm::Ring))

@@ -17,6 +17,8 @@ const VARIABLES: &[&str] = &[
     "LIBCOLLECT_STORE",
     "LIBCOLLECT_STORE_TOKEN",
     "LIBCOLLECT_LISTEN",
+    "LIBCOLLECT_TABLE",
+    "LIBCOLLECT_ALGORITHM",
 ];
 
 /// Never printed.

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod info;
+mod plan;
 mod run;
 mod store;
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Store(arguments) => store::store(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Guard => run::guard(),

@@ -7,9 +7,10 @@
 
 use std::mem;
 
+use super::super::name::Name;
 use super::super::operation::Operation;
 use super::super::peer::{LinkState, OpRef};
-use super::super::world::{Early, TOMBSTONES, World};
+use super::super::world::{TOMBSTONES, World};
 use super::super::{describe, reason};
 use super::{Core, GRAVES};
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::link::frame::{Class, Header, Kind};
 
 /// "operation 17, allreduce(f32, 1024, sum)".
 pub(super) fn of_operation(op: &Operation) -> String {
-    format!("{}, {}", describe::number(op.class, op.number), describe::call(&op.fingerprint))
+    format!("{}, {}", describe::operation(op), describe::call(&op.fingerprint))
 }
 
 /// A failure as its world's members hear it: what a rank lacks, they have lost that rank for.
@@ -37,15 +38,7 @@ impl Core {
         let Some(mut world) = self.worlds.remove(&id) else { return };
         world.health.fail(error);
         self.bury(id, error);
-        for active in mem::take(&mut world.active) {
-            self.drop_op(active.op, Err(error.clone()));
-        }
-        for op in mem::take(&mut world.queued) {
-            self.retire(op, Err(error.clone()));
-        }
-        for early in mem::take(&mut world.early) {
-            self.give_back(early.payload);
-        }
+        self.end_all(id, &mut world, error);
         let mut payload = Vec::new();
         let length = reason::encode(&as_told(error, world.rank), &mut payload);
         let header = Header { length, ..Header::control(Kind::Abort, id) };
@@ -87,9 +80,9 @@ impl Core {
         if op.run.id != reference.id {
             return;
         }
-        let (class, id, number) = (op.class, op.world, op.number);
-        if class == Class::Fork {
-            self.fail_fork(id, number, error)
+        let (name, id) = (op.name, op.world);
+        if name.class == Class::Fork {
+            self.fail_fork(id, name.number, error)
         } else {
             self.fail_world(id, error)
         }
@@ -112,8 +105,9 @@ impl Core {
     /// Fails one fork, here and at its partners; its parent stays whole.
     fn fail_fork(&mut self, id: u64, number: u64, error: &Error) {
         let Some(world) = self.worlds.get_mut(&id) else { return };
-        let Some(reference) = world.find(Class::Fork, number) else { return };
-        world.active.retain(|active| active.op != reference);
+        let name = Name::numbered(Class::Fork, number);
+        let Some(reference) = world.find(&name) else { return };
+        world.end(&name, 0);
         self.mark_fork(id, number, error);
         let Some(op) = self.ops[reference.slot].as_deref() else { return };
         let members = op.members.clone();
@@ -126,19 +120,16 @@ impl Core {
     /// Remembers that a fork has failed; what was kept for it is dropped.
     fn mark_fork(&mut self, id: u64, number: u64, error: &Error) {
         let Some(world) = self.worlds.get_mut(&id) else { return };
-        let is_of_it =
-            |early: &Early| early.header.class == Class::Fork && early.header.operation == number;
-        let mut dropped = Vec::new();
-        while let Some(at) = world.early.iter().position(is_of_it) {
-            dropped.extend(world.early.remove(at));
-        }
+        let dropped = self.early.take(id, &Name::numbered(Class::Fork, number));
         if !world.tombstones.iter().any(|(n, _)| *n == number) {
             if world.tombstones.len() == TOMBSTONES {
                 world.tombstones.pop_front();
             }
             world.tombstones.push_back((number, error.clone()));
         }
-        for early in dropped {
+        let Some(mut dropped) = dropped else { return };
+        while let Some(early) = self.early.next(&mut dropped) {
+            self.count_early(&early.header, early.peer, false);
             self.discard(early.peer, &early.header, early.payload);
         }
     }
@@ -173,9 +164,10 @@ impl Core {
             return self.fail_world(header.world, error);
         }
         let Some(world) = self.worlds.get(&header.world) else { return };
-        if let Some(op) = world.find(Class::Fork, header.operation) {
+        let name = Name::numbered(Class::Fork, header.operation);
+        if let Some(op) = world.find(&name) {
             self.fail_op(op, error);
-        } else if world.ended(Class::Fork, header.operation).is_none() {
+        } else if world.ended(&name).is_none() {
             self.mark_fork(header.world, header.operation, error);
         }
     }
@@ -211,8 +203,7 @@ impl Core {
         member.has_left = true;
         // It has dropped what it had parked, and drops what is under way.
         self.peers[peer].credits += mem::take(&mut member.outstanding);
-        let active: Vec<OpRef> = world.active.iter().map(|active| active.op).collect();
-        for reference in active {
+        for reference in world.all_active() {
             let Some(op) = self.ops[reference.slot].as_deref() else { continue };
             let Some(gone) = op.members.rank(peer) else { continue };
             // Later slices are asked when they begin: what they need from it may be here already.
@@ -221,6 +212,7 @@ impl Core {
                 self.fail_for_leaver(reference, gone);
             }
         }
+        self.fail_receives_from(id, rank);
     }
 
     /// The link to a peer is gone, or broke the protocol, or could not be made.
@@ -257,7 +249,7 @@ impl Core {
             }
             let Some(world) = self.worlds.get(&id) else { continue };
             let rank = world.members.rank(peer).unwrap_or(u32::MAX) as usize;
-            let during = world.active.first().and_then(|a| self.ops[a.op.slot].as_deref());
+            let during = world.first_active().and_then(|op| self.ops[op.slot].as_deref());
             let during = during.map_or_else(String::new, |op| format!(" {}", of_operation(op)));
             let before = format!("world {:?}{during}", world.health.name());
             self.fail_world(id, &error(rank, &address, &before));

@@ -30,15 +30,16 @@ impl Core {
             assert_eq!(link.owed, owed, "owed to peer {peer}");
         }
         self.audit_places();
-        let active: usize = self.worlds.values().map(|world| world.active.len()).sum();
+        let active: usize =
+            self.worlds.values().map(super::super::world::World::active_count).sum();
         assert_eq!(active, self.ops.iter().flatten().count(), "operations under way");
         assert_eq!(active, self.ops.len() - self.vacant.len(), "places of operations");
     }
 
     /// Bytes with their frames' cost that are kept in a world for a peer.
     fn parked(&self, id: u64, peer: usize) -> usize {
-        let Some(world) = self.worlds.get(&id) else { return 0 };
-        let early = world.early.iter().filter(|e| e.peer == peer && e.header.kind == Kind::Eager);
+        let early = self.early.iter(id);
+        let early = early.filter(|e| e.peer == peer && e.header.kind == Kind::Eager);
         let mut bytes: usize = early.map(|e| e.payload.len() + Limits::FRAME_CREDITS).sum();
         for op in self.ops.iter().flatten().filter(|op| op.world == id) {
             let parked = op.run.parts.iter().flat_map(|part| &part.parked);
@@ -62,11 +63,12 @@ impl Core {
     }
 
     /// Credits that a world's messages hold at a peer, and those that the peer's messages hold here.
-    pub(in crate::engine) fn credits_of(&self, world: u64, peer: usize) -> Option<(usize, usize)> {
-        let world = self.worlds.get(&world)?;
+    pub(in crate::engine) fn credits_of(&self, id: u64, peer: usize) -> Option<(usize, usize)> {
+        let world = self.worlds.get(&id)?;
         let rank = world.members.rank(peer)?;
         let member = &world.state[rank as usize];
-        let early = world.early.iter().filter(|e| e.peer == peer && e.header.kind == Kind::Eager);
+        let early = self.early.iter(id);
+        let early = early.filter(|e| e.peer == peer && e.header.kind == Kind::Eager);
         let kept: usize = early.map(|e| e.payload.len() + Limits::FRAME_CREDITS).sum();
         assert_eq!(member.held, member.owed + kept, "credits held here");
         Some((member.outstanding, member.held))
@@ -75,13 +77,12 @@ impl Core {
     /// Ordered operations of a world that are under way, and that are queued.
     pub(in crate::engine) fn operations_of(&self, world: u64) -> (usize, usize) {
         let world = self.worlds.get(&world);
-        world.map_or((0, 0), |world| (world.active.len(), world.queued.len()))
+        world.map_or((0, 0), |world| (world.active_count(), world.queued.len()))
     }
 
     /// Bytes that are parked for a world's operations that have not been called.
     pub(in crate::engine) fn early_bytes(&self, world: u64) -> usize {
-        let world = self.worlds.get(&world);
-        world.map_or(0, |world| world.early.iter().map(|early| early.payload.len()).sum())
+        self.early.iter(world).map(|early| early.payload.len()).sum()
     }
 
     /// The states of all links, operations under way and frames kept, for a message about a hang.
@@ -103,10 +104,9 @@ impl Core {
         for op in self.ops.iter().flatten().take(4) {
             let _ = writeln!(
                 out,
-                "  world {:x} {:?} {} {:?} heard {:?}",
+                "  world {:x} {:?} {:?} heard {:?}",
                 op.world,
-                op.class,
-                op.number,
+                op.name,
                 op.program.plan().shape,
                 op.run.checked
             );
@@ -132,10 +132,9 @@ impl Core {
                 "  world {id:x}: next {} queued {} active {} early {:?}",
                 world.next,
                 world.queued.len(),
-                world.active.len(),
-                world
-                    .early
-                    .iter()
+                world.active_count(),
+                self.early
+                    .iter(*id)
                     .map(|e| (e.peer, e.header.kind, e.header.class, e.header.operation))
                     .collect::<Vec<_>>()
             );

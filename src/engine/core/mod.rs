@@ -2,16 +2,19 @@
 //!
 //! Whoever holds the core drives it: hands it commands ([`Core::command`]), lets it work ([`Core::work`]) and wait
 //! ([`Core::poll`]). All I/O and time come from the [`Mesh`], so that the simulation runs the very same code. The parts:
-//! `run` moves watermarks, `send` makes frames and `receive` takes them, `failure` ends worlds, `timers` keeps deadlines.
+//! `submit` names operations and begins them, `message` lets sends meet receives, `run` moves watermarks, `send` makes frames
+//! and `receive` takes them, `failure` ends worlds, `timers` keeps deadlines.
 #![forbid(unsafe_code)]
 
 mod compare;
 mod failure;
 #[cfg(test)]
 mod inspect;
+mod message;
 mod receive;
 mod run;
 mod send;
+mod submit;
 mod timers;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,13 +23,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::buffers::Buffers;
+use super::early::Waitlist;
 use super::limits::Limits;
 use super::members::Members;
 use super::operation::Operation;
 use super::peer::{LinkState, OpRef, Peer};
-use super::world::{Active, Health, World};
+use super::scratches::Scratches;
+use super::world::{Health, World};
 use crate::error::Error;
-use crate::link::frame::{Class, Header, Kind};
+use crate::link::frame::{Header, Kind};
 use crate::link::{Event, Mesh, Wake};
 
 /// How many failed worlds are remembered, so that late members are told why.
@@ -85,6 +90,10 @@ pub(super) struct Core {
     unread: Vec<usize>,
     /// Steps to look at again; empty between calls.
     stack: Vec<u32>,
+    /// Frames whose operation has not been called here.
+    early: Waitlist,
+    /// Scratch to use again.
+    scratches: Scratches,
     /// Payload buffers to use again.
     buffers: Buffers,
     /// Ended operations, to use again.
@@ -97,6 +106,8 @@ pub(super) struct Core {
     graves: VecDeque<(u64, Error)>,
     /// Operations whose next slice needs a member that has left, to be failed when nothing is in hand.
     leavers: Vec<(OpRef, u32)>,
+    /// Operations whose message has another length than its other side thinks, to be failed when nothing is in hand.
+    misfits: Vec<(OpRef, Error)>,
     /// Links whose peer broke the protocol, to be dropped when nothing is in hand.
     broken: Vec<(usize, String)>,
     /// Worlds that give back credits; empty between calls.
@@ -105,6 +116,8 @@ pub(super) struct Core {
     waking: Vec<u64>,
     /// Operations that have heard nothing for a while; empty between calls.
     quiet: Vec<u64>,
+    /// Messages that have not met their counterpart, and are in no place.
+    unmatched: usize,
     /// The earliest time at which a deadline or a notice may be due.
     due: u64,
     is_closing: bool,
@@ -125,15 +138,19 @@ impl Core {
             dirty: Vec::with_capacity(2 * size),
             unread: Vec::with_capacity(2 * size),
             stack: Vec::with_capacity(PLACES),
+            early: Waitlist::new(),
+            scratches: Scratches::new(),
             buffers: Buffers::new(limits.eager),
             ended: Vec::with_capacity(PLACES),
             events: Vec::with_capacity(PLACES + 2 * size),
             graves: VecDeque::new(),
             leavers: Vec::new(),
+            misfits: Vec::new(),
             broken: Vec::new(),
             owing: Vec::new(),
             waking: Vec::with_capacity(PLACES),
             quiet: Vec::with_capacity(PLACES),
+            unmatched: 0,
             due: u64::MAX,
             is_closing: false,
         }
@@ -210,6 +227,7 @@ impl Core {
     /// Whether somebody must drive: operations are under way, or bytes wait to be written.
     pub(super) fn is_busy(&self) -> bool {
         self.ops.len() > self.vacant.len()
+            || self.unmatched > 0
             || self.peers.iter().any(|p| p.state != LinkState::Gone && p.has_output())
     }
 
@@ -300,86 +318,10 @@ impl Core {
         self.dirty(peer);
     }
 
-    fn submit(&mut self, mut op: Box<Operation>) {
-        let now = self.now();
-        op.run.deadline = op.timeout_ns.map(|limit| now.saturating_add(limit));
-        let Some(world) = self.worlds.get_mut(&op.world) else {
-            let grave = self.graves.iter().find(|(id, _)| *id == op.world);
-            let error = grave.map_or_else(
-                || Error::Aborted("the world has been destroyed".into()),
-                |(_, error)| error.clone(),
-            );
-            return self.retire(op, Err(error));
-        };
-        if op.class == Class::Fork {
-            if let Some((_, error)) = world.tombstones.iter().find(|(n, _)| *n == op.number) {
-                let error = error.clone();
-                return self.retire(op, Err(error));
-            }
-            return self.activate(op);
-        }
-        op.number = world.next;
-        world.next += 1;
-        if let Some(deadline) = op.run.deadline {
-            self.due = self.due.min(deadline);
-        }
-        let steps = op.program.plan().steps.len();
-        if world.queued.is_empty() && world.has_room(steps, &self.limits) {
-            self.activate(op);
-        } else {
-            world.queued.push_back(op);
-        }
-    }
-
-    /// Puts an operation under way.
-    fn activate(&mut self, mut op: Box<Operation>) {
-        let now = self.now();
-        self.next_id += 1;
-        op.run.id = self.next_id;
-        op.run.waiting_at = Some(now.saturating_add(self.limits.waiting_after_ns));
-        let due = op.run.deadline.unwrap_or(u64::MAX).min(now + self.limits.waiting_after_ns);
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.ops.push(None);
-            self.ops.len() - 1
-        });
-        let reference = OpRef { slot, id: op.run.id };
-        let (id, class, number) = (op.world, op.class, op.number);
-        if let Some(world) = self.worlds.get_mut(&id) {
-            let steps = op.program.plan().steps.len();
-            world.active.push(Active { class, number, op: reference, steps });
-        }
-        let slices = op.slices();
-        let _ = op.begin_part();
-        if slices > 1 {
-            let _ = op.begin_part();
-        }
-        self.ops[slot] = Some(op);
-        if !self.take_early(id, reference, class, number) {
-            return;
-        }
-        self.due = self.due.min(due);
-        self.start_part(reference, 0);
-        self.start_part(reference, 1);
-    }
-
-    /// Tells an operation's caller how it ended, and keeps it for another one.
-    fn retire(&mut self, mut op: Box<Operation>, outcome: Result<(), Error>) {
-        op.clear();
-        if let Some(completion) = op.completion.take() {
-            completion.end(outcome);
-        }
-        self.ended.push(op);
-    }
-
     /// Goes from a world: its members are told; nothing runs in it.
     fn leave(&mut self, id: u64) {
         let Some(mut world) = self.worlds.remove(&id) else { return };
-        for active in mem::take(&mut world.active) {
-            self.drop_op(active.op, Err(Error::Aborted("the world was destroyed".into())));
-        }
-        for op in mem::take(&mut world.queued) {
-            self.retire(op, Err(Error::Aborted("the world was destroyed".into())));
-        }
+        self.end_all(id, &mut world, &Error::Aborted("the world was destroyed".into()));
         for rank in 0..world.state.len() {
             let peer = world.members.peer(u32::try_from(rank).unwrap_or(u32::MAX));
             self.reclaim(&mut world, rank, peer);

@@ -8,11 +8,12 @@
 use std::io;
 use std::mem;
 
+use super::super::early::Early;
 use super::super::limits::Limits;
+use super::super::name::Name;
 use super::super::operation::{Operation, Parked};
 use super::super::peer::{Incoming, LinkState, OpRef, Sink};
 use super::super::reason;
-use super::super::world::Early;
 use super::Core;
 use crate::link::frame::{HEADER_BYTES, Header, Kind};
 use crate::memory::Region;
@@ -71,8 +72,8 @@ impl Core {
             return Region::EMPTY;
         };
         match (&op.program.plan().steps[step as usize].action, op.part_of(slice)) {
-            (Action::RecvCopy { target, .. }, Some(index)) => {
-                op.bytes_of(&op.run.parts[index], *target, low, high)
+            (Action::RecvCopy { .. }, Some(index)) => {
+                op.payload_of(&op.run.parts[index], step as usize, low, high)
             }
             _ => Region::EMPTY,
         }
@@ -138,7 +139,7 @@ impl Core {
         let mut step_done = None;
         let from = link.input_region.part(link.start, link.start + count);
         match &mut incoming.sink {
-            Sink::Discard => {}
+            Sink::Discard | Sink::Refuse => {}
             Sink::Park(buffer) => from.with(|bytes| buffer.extend_from_slice(bytes)),
             Sink::Step { op, slice, step } => step_done = Some((*op, *slice, *step)),
         }
@@ -147,7 +148,7 @@ impl Core {
             && op.run.id == reference.id
             && let Some(index) = op.part_of(slice)
         {
-            let whole = op.datatype.bytes();
+            let whole = op.unit(&op.run.parts[index].steps[step as usize]);
             count = count / whole * whole;
             if count == 0 {
                 return false;
@@ -180,7 +181,7 @@ impl Core {
             Sink::Discard | Sink::Step { .. } if header.kind == Kind::Eager => {
                 self.owe(header.world, peer, header.length as usize);
             }
-            Sink::Discard | Sink::Step { .. } => {}
+            Sink::Discard | Sink::Refuse | Sink::Step { .. } => {}
             Sink::Park(payload) => self.on_parked(peer, &header, payload),
         }
     }
@@ -234,7 +235,7 @@ impl Core {
     fn sink(&mut self, peer: usize, header: &Header) -> Result<Sink, String> {
         let Some(world) = self.worlds.get_mut(&header.world) else {
             self.answer_stranger(peer, header.world);
-            return Ok(Sink::Discard);
+            return Ok(Sink::Refuse);
         };
         let Some(rank) = world.members.rank(peer) else {
             return Err("it sent a message in a world of which it is no member".into());
@@ -247,14 +248,15 @@ impl Core {
             }
             member.held = held;
         }
-        if let Some(reference) = world.find(header.class, header.operation) {
+        let name = Name::of(header, rank);
+        if let Some(reference) = world.find(&name) {
             if !self.compare(reference, peer, header) {
                 return Ok(Sink::Discard);
             }
             return self.sink_in(reference, peer, header);
         }
-        if world.is_over(header.class, header.operation) {
-            self.compare_with_ended(peer, header);
+        if world.is_over(&name) {
+            self.compare_with_ended(peer, header, &name);
             return Ok(Sink::Discard);
         }
         if header.kind == Kind::Data {
@@ -323,24 +325,28 @@ impl Core {
             self.give_back(payload);
             return self.answer_stranger(peer, header.world);
         };
-        if world.members.rank(peer).is_none() {
+        let Some(rank) = world.members.rank(peer) else {
             return self.lose(peer, "it sent a frame in a world of which it is no member");
-        }
-        if let Some(reference) = world.find(header.class, header.operation) {
+        };
+        let name = Name::of(header, rank);
+        if let Some(reference) = world.find(&name) {
             if !self.compare(reference, peer, header) {
                 return self.discard(peer, header, payload);
             }
             if let Some(kept) = self.deliver(reference, peer, header, payload) {
                 self.keep_early(peer, header, kept);
             }
-        } else if world.is_over(header.class, header.operation) {
+        } else if world.is_over(&name) {
             self.discard(peer, header, payload);
-            self.compare_with_ended(peer, header);
+            self.compare_with_ended(peer, header, &name);
         } else if let Some(error) = self.tombstone(header) {
             self.discard(peer, header, payload);
             self.tell_fork_failed(header.world, header.operation, peer, &error);
         } else {
             self.keep_early(peer, header, payload);
+            if header.class.is_message() {
+                self.on_arrival(peer, header);
+            }
         }
     }
 
@@ -354,13 +360,15 @@ impl Core {
 
     /// Keeps a frame whose operation, or whose slice, has not begun here.
     fn keep_early(&mut self, peer: usize, header: &Header, payload: Vec<u8>) {
-        let Some(world) = self.worlds.get_mut(&header.world) else { return };
-        let most = self.limits.early_frames;
-        let of_peer = || world.early.iter().filter(|early| early.peer == peer).count();
-        if world.early.len() >= most && of_peer() >= most {
+        let Some(world) = self.worlds.get(&header.world) else { return };
+        let Some(rank) = world.members.rank(peer) else { return };
+        let (ordered, others) = world.state[rank as usize].early;
+        if ordered >= self.limits.early_frames || others >= 2 * self.limits.unordered_operations {
             return self.lose(peer, "it sent more frames ahead of time than the protocol allows");
         }
-        world.early.push_back(Early { peer, header: *header, payload });
+        let name = Name::of(header, rank);
+        self.early.keep(header.world, name, Early { peer, header: *header, payload });
+        self.count_early(header, peer, true);
     }
 
     /// Brings a frame to an operation under way. Gives the payload back if its slice has not begun.

@@ -3,12 +3,14 @@
 
 use std::mem;
 
+use super::super::early::Early;
+use super::super::name::Name;
 use super::super::operation::Operation;
 use super::super::peer::OpRef;
-use super::super::world::Early;
 use super::Core;
+use super::compare::misfit;
 use crate::error::Error;
-use crate::link::frame::{Class, Kind};
+use crate::link::frame::{Class, Header, Kind};
 use crate::memory::Region;
 use crate::plan::Action;
 
@@ -33,31 +35,11 @@ impl Core {
         self.vacant.push(slot);
         let world = op.world;
         if let Some(world) = self.worlds.get_mut(&world) {
-            world.active.retain(|active| active.op.id != op.run.id);
-            world.remember(op.class, op.number, op.fingerprint);
+            world.end(&op.name, op.program.plan().steps.len());
+            world.remember(op.name, op.fingerprint);
         }
         self.retire(op, Ok(()));
         self.activate_next(world);
-    }
-
-    /// Lets the next queued operations of a world begin. One that is done at once ends up here again: the outermost
-    /// call goes on then, so that any number of them needs no more stack than one.
-    fn activate_next(&mut self, id: u64) {
-        self.waking.push(id);
-        if self.waking.len() > 1 {
-            return;
-        }
-        while let Some(id) = self.waking.last().copied() {
-            if let Some(world) = self.worlds.get_mut(&id)
-                && let Some(next) = world.queued.front()
-                && world.has_room(next.program.plan().steps.len(), &self.limits)
-                && let Some(op) = world.queued.pop_front()
-            {
-                self.activate(op);
-            } else {
-                self.waking.retain(|waking| *waking != id);
-            }
-        }
     }
 
     /// Looks at every step of a part that has just begun.
@@ -83,11 +65,11 @@ impl Core {
         while let Some(index) = op.part_of(slice)
             && op.run.parts[index].open == 0
         {
-            op.end_part(index);
+            op.end_part(index, &mut self.scratches);
             if op.run.slice_next >= op.slices() {
                 return;
             }
-            let index = op.begin_part();
+            let index = op.begin_part(&mut self.scratches);
             slice = op.run.parts[index].slice;
             // What a member sent for this slice before it left is here, early: then it is not missed.
             self.take_early_slice(op, reference, slice);
@@ -157,7 +139,7 @@ impl Core {
         let Some(index) = op.part_of(slice) else { return };
         let part = &op.run.parts[index];
         let state = part.steps[step as usize];
-        let whole = op.datatype.bytes();
+        let whole = op.element;
         let ready = op.limit(part, step as usize).saturating_sub(state.done) / whole * whole;
         let chore = (self.limits.chore / whole).max(1) * whole;
         let count = ready.min(chore);
@@ -210,45 +192,36 @@ impl Core {
         let part = &op.run.parts[index];
         let high = low + incoming.bytes();
         match &op.program.plan().steps[step as usize].action {
-            Action::RecvCopy { target, .. } => {
-                op.bytes_of(part, *target, low, high).copy_from(&incoming);
+            Action::RecvCopy { .. } => {
+                op.payload_of(part, step as usize, low, high).copy_from(&incoming);
             }
             _ => op.compute(part, step as usize, low, high, incoming),
         }
     }
 
     /// Gives what came early to an operation that is now called. False if that has ended it.
-    pub(super) fn take_early(
-        &mut self,
-        id: u64,
-        reference: OpRef,
-        class: Class,
-        number: u64,
-    ) -> bool {
-        let mut at = 0;
-        loop {
-            let Some(world) = self.worlds.get_mut(&id) else { return false };
-            let found =
-                world.early.iter().skip(at).position(|early| {
-                    early.header.operation == number && early.header.class == class
-                });
-            let Some(skipped) = found else { return self.is_active(reference) };
-            at += skipped;
-            let Some(Early { peer, header, payload }) = world.early.remove(at) else {
-                return self.is_active(reference);
-            };
+    pub(super) fn take_early(&mut self, id: u64, reference: OpRef, name: &Name) -> bool {
+        let Some(mut list) = self.early.take(id, name) else { return true };
+        while let Some(Early { peer, header, payload }) = self.early.next(&mut list) {
+            self.count_early(&header, peer, false);
             if !self.is_active(reference) {
                 self.discard(peer, &header, payload);
-                continue;
-            }
-            if let Some(kept) = self.deliver(reference, peer, &header, payload) {
-                let early = Early { peer, header, payload: kept };
-                if let Some(world) = self.worlds.get_mut(&id) {
-                    world.early.insert(at, early);
-                    at += 1;
-                }
+            } else if let Some(payload) = self.deliver(reference, peer, &header, payload) {
+                self.count_early(&header, peer, true);
+                self.early.keep(id, *name, Early { peer, header, payload });
             }
         }
+        self.is_active(reference)
+    }
+
+    /// Counts a frame that waits here for its operation, or does so no more.
+    pub(super) fn count_early(&mut self, header: &Header, peer: usize, is_new: bool) {
+        let Some(world) = self.worlds.get_mut(&header.world) else { return };
+        let Some(rank) = world.members.rank(peer) else { return };
+        let (ordered, others) = &mut world.state[rank as usize].early;
+        let is_ordered = matches!(header.class, Class::Ordered | Class::Fork | Class::Control);
+        let count = if is_ordered { ordered } else { others };
+        *count = if is_new { *count + 1 } else { count.saturating_sub(1) };
     }
 
     fn is_active(&self, op: OpRef) -> bool {
@@ -257,21 +230,18 @@ impl Core {
 
     /// Gives what came early for a slice that now begins.
     fn take_early_slice(&mut self, op: &mut Operation, reference: OpRef, slice: u32) {
-        let mut at = 0;
-        loop {
-            let Some(world) = self.worlds.get_mut(&op.world) else { return };
-            let found = world.early.iter().skip(at).position(|early| {
-                let header = &early.header;
-                header.operation == op.number
-                    && header.class == op.class
-                    && header.slice == slice
-                    && header.kind != Kind::Waiting
-            });
-            let Some(skipped) = found else { return };
-            at += skipped;
-            let Some(early) = world.early.remove(at) else { return };
-            let peer = early.peer;
-            if let Err(text) = self.dispatch(op, reference, peer, &early.header, early.payload) {
+        let Some(mut list) = self.early.take(op.world, &op.name) else { return };
+        while let Some(Early { peer, header, payload }) = self.early.next(&mut list) {
+            if header.slice != slice || header.kind == Kind::Waiting {
+                self.early.keep(op.world, op.name, Early { peer, header, payload });
+                continue;
+            }
+            self.count_early(&header, peer, false);
+            if let Some(mine) = misfit(op, peer, &header) {
+                let error = self.length_mismatch(op, peer, &header, mine);
+                self.misfits.push((reference, error));
+                self.discard(peer, &header, payload);
+            } else if let Err(text) = self.dispatch(op, reference, peer, &header, payload) {
                 self.broken.push((peer, text));
             }
         }
@@ -320,6 +290,9 @@ impl Core {
     pub(super) fn fail_for_leavers(&mut self) {
         while let Some((op, gone)) = self.leavers.pop() {
             self.fail_for_leaver(op, gone);
+        }
+        while let Some((op, error)) = self.misfits.pop() {
+            self.fail_op(op, &error);
         }
         while let Some((peer, text)) = self.broken.pop() {
             self.lose(peer, &text);

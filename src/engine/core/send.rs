@@ -9,7 +9,6 @@ use super::super::operation::Operation;
 use super::super::peer::{Body, LinkState, OpRef};
 use super::Core;
 use crate::link::frame::{Fingerprint, Header, Kind};
-use crate::plan::Action;
 
 /// What became of an operation's turn at a link.
 enum Turn {
@@ -123,7 +122,11 @@ impl Core {
                 }
                 let limit = op.limit(part, step);
                 let is_small = state.length <= self.limits.eager;
-                if is_small && !state.is_requested {
+                if !is_small && !state.is_requested && op.name.class.is_message() {
+                    // Whoever receives from any rank has granted nothing yet.
+                    self.request(op, index, step, peer);
+                }
+                if is_small && !op.run.parts[index].steps[step].is_requested {
                     if limit < state.length {
                         continue;
                     }
@@ -135,7 +138,7 @@ impl Core {
                     continue;
                 }
                 // Whole elements: a receiver that reduces can take nothing less.
-                let whole = op.datatype.bytes();
+                let whole = op.unit(&state);
                 let ready = limit.min(state.granted).saturating_sub(state.posted) / whole * whole;
                 if ready > 0 {
                     self.send_granted(op, reference, index, step, peer, ready);
@@ -186,7 +189,7 @@ impl Core {
     ) {
         let is_shared = !self.peers[peer].ready.is_empty();
         let most = if is_shared { self.limits.frame_shared } else { self.limits.frame_alone };
-        let whole = op.datatype.bytes();
+        let whole = op.unit(&op.run.parts[index].steps[step]);
         let count = ready.min((most / whole).max(1) * whole);
         let header = self.header_of(op, Kind::Data, index, step);
         self.send_payload(op, reference, index, step, peer, header, count);
@@ -210,8 +213,7 @@ impl Core {
         let slice = part.slice;
         header.offset = from as u64;
         header.length = u32::try_from(count).unwrap_or(u32::MAX);
-        let Action::Send { source, .. } = op.program.plan().steps[step].action else { return };
-        let bytes = op.bytes_of(&op.run.parts[index], source, from, from + count);
+        let bytes = op.payload_of(&op.run.parts[index], step, from, from + count);
         let step = u32::try_from(step).unwrap_or(u32::MAX);
         if count <= self.limits.copied {
             bytes.with(|payload| self.push_with_credits(peer, header, payload));
@@ -254,7 +256,7 @@ impl Core {
         if state.length <= self.limits.eager && !state.is_requested || state.done == state.length {
             return;
         }
-        let whole = op.datatype.bytes();
+        let whole = op.unit(&state);
         let limit = op.limit(part, step as usize) / whole * whole;
         let more = limit.saturating_sub(state.granted);
         // A sender that has not called keeps every grant: while nothing comes, it gets the first one and the whole.
@@ -280,11 +282,13 @@ impl Core {
     ) -> Header {
         let part = &op.run.parts[index];
         Header {
-            class: op.class,
-            operation: op.number,
+            class: op.name.class,
+            operation: op.name.number,
+            turn: op.name.turn,
             slice: part.slice,
             ordinal: op.program.plan().steps[step].ordinal,
             message: part.steps[step].length as u64,
+            is_token: part.steps[step].is_token,
             fingerprint: op.fingerprint,
             ..Header::control(kind, op.world)
         }

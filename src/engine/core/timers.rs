@@ -6,6 +6,7 @@
 
 use std::mem;
 
+use super::super::describe;
 use super::super::operation::Operation;
 use super::super::peer::OpRef;
 use super::Core;
@@ -45,7 +46,9 @@ impl Core {
             self.pass_deadline(id);
         }
         let late = self.worlds.iter().filter_map(|(id, world)| {
-            let deadlines = world.queued.iter().filter_map(|op| op.run.deadline);
+            let queued = world.queued.iter().map(|op| &**op);
+            let deadlines =
+                queued.chain(world.messages.operations()).filter_map(|op| op.run.deadline);
             deadlines.min().map(|deadline| (*id, deadline))
         });
         let late: Vec<(u64, u64)> = late.collect();
@@ -104,21 +107,28 @@ impl Core {
         self.fail_op(reference, &Error::TimedOut(text));
     }
 
-    /// A deadline passed before the operation could begin: those before it are not complete.
+    /// A deadline passed before the operation could begin: those before it are not complete, or no message has come.
     fn pass_queued_deadline(&mut self, id: u64, now: u64) {
-        let Some(world) = self.worlds.get_mut(&id) else { return };
-        let queued = mem::take(&mut world.queued);
-        let passed = queued.iter().find(|op| op.run.deadline.is_some_and(|d| d <= now));
-        let text = passed.map_or_else(String::new, |op| {
-            let seconds = op.timeout_ns.unwrap_or(0) as f64 / 1e9;
+        let Some(world) = self.worlds.get(&id) else { return };
+        let has_passed = |op: &&Operation| op.run.deadline.is_some_and(|d| d <= now);
+        let seconds = |op: &Operation| op.timeout_ns.unwrap_or(0) as f64 / 1e9;
+        let name = world.health.name();
+        let queued = world.queued.iter().map(|op| &**op).find(has_passed).map(|op| {
             format!(
-                "world {:?} {}: not begun within {seconds} s, since earlier operations are not complete",
-                world.health.name(),
-                of_operation(op)
+                "world {name:?} {}: not begun within {} s, since earlier operations are not complete",
+                of_operation(op),
+                seconds(op)
             )
         });
-        world.queued = queued;
-        self.fail_world(id, &Error::TimedOut(text));
+        let text = queued.or_else(|| {
+            let op = world.messages.operations().find(has_passed)?;
+            let of = describe::unmatched(op);
+            Some(format!(
+                "world {name:?} {of}: its counterpart has not come within {} s",
+                seconds(op)
+            ))
+        });
+        self.fail_world(id, &Error::TimedOut(text.unwrap_or_default()));
     }
 }
 

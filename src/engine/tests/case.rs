@@ -1,11 +1,13 @@
 //! A random program: worlds, the calls on them, and one thing that goes wrong (or none), all drawn from a seed.
 #![forbid(unsafe_code)]
 
+use super::content::MATRIX;
+use super::verdict::is_touched;
 use crate::datatype::{Datatype, Op};
 use crate::engine::Limits;
 use crate::link::sim::Settings;
 use crate::link::sim::random::Random;
-use crate::plan::{Algorithm, Collective, algorithms};
+use crate::plan::{Algorithm, Collective, algorithms, is_ordered};
 
 /// How large a case may be: made smaller to find the smallest that fails.
 #[derive(Debug, Clone, Copy)]
@@ -26,19 +28,46 @@ pub(super) struct WorldSpec {
     pub(super) peers: Vec<u32>,
 }
 
-/// An ordered collective of the program.
+/// A collective of the program, in order or with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) world: usize,
     pub(super) collective: Collective,
     pub(super) algorithm: Algorithm,
+    pub(super) degree: u16,
     pub(super) datatype: Datatype,
+    /// `Custom` is a product of matrices.
     pub(super) op: Op,
     pub(super) root: u32,
+    /// Elements of a block; where blocks differ, of the longest one at most.
     pub(super) count: usize,
+    /// Where blocks differ, what their lengths and places follow from.
+    pub(super) variety: u64,
+    pub(super) key: Option<u64>,
     pub(super) buffers: u16,
     /// Bit i: rank i of the world works in place.
     pub(super) in_place: u64,
+    pub(super) timeout_ns: Option<u64>,
+}
+
+impl Call {
+    /// Bytes of an element.
+    pub(super) fn element(&self) -> usize {
+        if self.op == Op::Custom { MATRIX } else { self.datatype.bytes() }
+    }
+}
+
+/// A message of the program. Ranks are those of its world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) world: usize,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) tag: u64,
+    pub(super) datatype: Datatype,
+    pub(super) count: usize,
+    /// Its receiver takes whatever message with this tag comes first.
+    pub(super) is_wild: bool,
     pub(super) timeout_ns: Option<u64>,
 }
 
@@ -96,6 +125,7 @@ pub(super) struct Case {
     pub(super) ranks: usize,
     pub(super) worlds: Vec<WorldSpec>,
     pub(super) calls: Vec<Call>,
+    pub(super) messages: Vec<Message>,
     pub(super) fault: Fault,
     pub(super) limits: Limits,
     pub(super) settings: Settings,
@@ -114,6 +144,7 @@ pub(super) const SMALL: Limits = Limits {
     input: 256,
     active_operations: 4,
     early_frames: 100,
+    unordered_operations: 1_000,
     waiting_after_ns: 20_000_000,
     linger_ns: 1_000_000_000,
 };
@@ -139,18 +170,33 @@ impl Case {
         settings.dial_max_ns = random.pick(&[0, 10_000, 5_000_000]);
         settings.partial_percent = random.pick(&[0, 5, 30, 60]);
         settings.block_percent = random.pick(&[0, 5, 20]);
-        let mut case = Self { seed, ranks, worlds, calls, fault: Fault::None, limits, settings };
+        let messages = messages(&mut random, &worlds, &limits, size.calls);
+
+        let mut case =
+            Self { seed, ranks, worlds, calls, messages, fault: Fault::None, limits, settings };
         case.fault = fault(&mut random, &case);
         case.set_timeouts();
         case
     }
 
-    /// Only where somebody never calls, so that nobody gives up on those that are merely slow.
+    /// Only where somebody never calls, so that nobody gives up on those that are merely slow: also where a message from
+    /// any rank is awaited, and the one that was to send it may have left.
     fn set_timeouts(&mut self) {
+        for at in 0..self.messages.len() {
+            if self.messages[at].is_wild && is_touched(self, self.messages[at].world) {
+                self.messages[at].timeout_ns = Some(60_000_000_000);
+            }
+        }
         if let Fault::Absent { call, .. } = self.fault {
             let world = self.calls[call].world;
-            for call in self.calls.iter_mut().skip(call).filter(|call| call.world == world) {
-                call.timeout_ns = Some(60_000_000_000);
+            let limit = Some(60_000_000_000);
+            for (at, it) in self.calls.iter_mut().enumerate().filter(|(_, it)| it.world == world) {
+                if at >= call || it.key.is_some() {
+                    it.timeout_ns = limit;
+                }
+            }
+            for message in self.messages.iter_mut().filter(|message| message.world == world) {
+                message.timeout_ns = limit;
             }
         }
     }
@@ -185,53 +231,103 @@ fn worlds(random: &mut Random, ranks: usize) -> Vec<WorldSpec> {
     worlds
 }
 
+/// The types that hold sums of small numbers exactly, whatever the order, and have every operation: neither fp8 nor bool.
+const EXACT: [Datatype; 12] = {
+    use Datatype::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    [I8, U8, I16, U16, I32, U32, I64, U64, F16, Bf16, F32, F64]
+};
+
 fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
     let world = random.below(worlds.len());
     let size = worlds[world].peers.len();
-    let collective = random.pick(&[
-        Collective::Allreduce,
-        Collective::Allreduce,
-        Collective::Allreduce,
-        Collective::Broadcast,
-        Collective::Broadcast,
-        Collective::Barrier,
-        Collective::Reduce,
-        Collective::Allgather,
-    ]);
-    let datatype = random.pick(&Datatype::ALL);
-    let op = random.pick(&[Op::Sum, Op::Sum, Op::Avg, Op::Max, Op::Min]);
+    let often = [Collective::Allreduce, Collective::Allreduce, Collective::Broadcast];
+    let collective = if random.chance(25) {
+        random.pick(&often)
+    } else {
+        random
+            .pick(&Collective::ALL.map(|it| if it == Collective::Message { often[0] } else { it }))
+    };
+    let algorithm = random.pick(algorithms(collective));
+    let datatype = random.pick(&EXACT);
+    let mut op = random.pick(&[Op::Sum, Op::Sum, Op::Avg, Op::Max, Op::Min]);
+    if is_ordered(collective, algorithm) && random.chance(30) {
+        op = Op::Custom;
+    }
+    let is_scan = matches!(collective, Collective::Scan | Collective::Exscan);
+    if !op.allows(datatype) || (is_scan && op == Op::Avg) || !collective.reduces() {
+        op = Op::Sum;
+    }
+    let datatype = if op == Op::Custom { Datatype::U8 } else { datatype };
     let mut call = Call {
         world,
         collective,
-        algorithm: random.pick(algorithms(collective)),
+        algorithm,
+        degree: degree(random, algorithm),
         datatype,
         op,
         root: 0,
-        count: count(random, limits, datatype.bytes(), size),
+        count: 0,
+        variety: random.next(),
+        key: random.chance(25).then(|| random.below(3) as u64),
         buffers: 1,
         in_place: random.pick(&[0, u64::MAX, random.clone().next()]),
         timeout_ns: None,
     };
+    if collective.has_root() {
+        call.root = u32::try_from(random.below(size)).unwrap();
+    }
+    call.count = count(random, limits, call.element(), size);
+    if matches!(collective.regular(), Collective::Alltoall) && call.count > 300 {
+        call.count = 1 + call.count % 300;
+    }
     match collective {
-        Collective::Allreduce => {
+        Collective::Allreduce if op != Op::Custom => {
             call.buffers = random.pick(&[1, 1, 1, 2, 3]);
             if call.buffers > 1 {
                 call.in_place = u64::MAX;
             }
-        }
-        Collective::Reduce => call.root = u32::try_from(random.below(size)).unwrap(),
-        Collective::Allgather => call.op = Op::Sum,
-        Collective::Broadcast => {
-            call.root = u32::try_from(random.below(size)).unwrap();
-            call.op = Op::Sum;
         }
         Collective::Barrier => {
             call.count = 1;
             call.datatype = Datatype::U8;
             call.op = Op::Bor;
         }
+        _ => {}
     }
     call
+}
+
+fn degree(random: &mut Random, algorithm: Algorithm) -> u16 {
+    match algorithm {
+        Algorithm::Knomial => random.pick(&[2, 3, 4]),
+        Algorithm::Pairwise => random.pick(&[1, 2, 8]),
+        _ => 0,
+    }
+}
+
+/// Point-to-point messages, also of a rank to itself.
+fn messages(
+    random: &mut Random,
+    worlds: &[WorldSpec],
+    limits: &Limits,
+    most: usize,
+) -> Vec<Message> {
+    let many = random.pick(&[0, 0, 1, most / 2, 2 * most]);
+    let all = (0..many).map(|_| {
+        let world = random.below(worlds.len());
+        let size = worlds[world].peers.len();
+        let (from, to) = (random.below(size), random.below(size));
+        let is_wild = random.chance(30);
+        // Who receives from any rank expects messages of one length with that tag.
+        let tag = if is_wild { 100 + to as u64 } else { random.below(2) as u64 };
+        let mut of =
+            if is_wild { Random::new(tag + limits.credits as u64) } else { random.clone() };
+        let datatype = if is_wild { of.pick(&Datatype::ALL) } else { random.pick(&Datatype::ALL) };
+        let count = count(&mut of, limits, datatype.bytes(), 2);
+        let (from, to) = (u32::try_from(from).unwrap(), u32::try_from(to).unwrap());
+        Message { world, from, to, tag, datatype, count, is_wild, timeout_ns: None }
+    });
+    all.collect()
 }
 
 /// Around the limits, where the paths part.
@@ -278,6 +374,7 @@ fn fault(random: &mut Random, case: &Case) -> Fault {
                 _ => Fault::None,
             }
         }
+        _ if chosen < 82 && case.calls[call].key.is_some() => Fault::None,
         76..=81 => Fault::Absent { call, rank: member_of(case.calls[call].world, random) },
         82..=87 => {
             let world = random.below(case.worlds.len());
@@ -292,6 +389,7 @@ fn fault(random: &mut Random, case: &Case) -> Fault {
                 (true, false) => Fault::ForkLate { world, rank },
             }
         }
+        _ if case.calls[call].key.is_some() => Fault::None,
         _ => Fault::EarlyLeave { call, rank: member_of(case.calls[call].world, random) },
     }
 }
@@ -304,24 +402,36 @@ fn other(random: &mut Random, case: &Case, call: usize) -> Option<Call> {
     match random.below(6) {
         0 => wrong.count += 1,
         1 => wrong.count = wrong.count.saturating_sub(1),
-        2 => wrong.datatype = random.pick(&Datatype::ALL),
+        2 => wrong.datatype = random.pick(&EXACT),
         3 => wrong.root = u32::try_from(random.below(size)).unwrap(),
-        4 => wrong.algorithm = random.pick(algorithms(right.collective)),
+        4 => {
+            wrong.algorithm = random.pick(algorithms(right.collective));
+            wrong.degree = degree(random, wrong.algorithm);
+        }
         _ => {
             let mut worlds = case.worlds.clone();
             worlds.truncate(right.world + 1);
             wrong = self::call(random, &worlds, &case.limits);
             wrong.world = right.world;
             wrong.root %= u32::try_from(size).unwrap();
+            wrong.key = right.key;
         }
+    }
+    // What is not in a fingerprint, or may not be seen by anybody.
+    if [&right, &wrong].iter().any(|call| call.collective.is_irregular() || call.op == Op::Custom) {
+        return None;
+    }
+    if !wrong.op.allows(wrong.datatype) {
+        return None;
     }
     if right.collective == Collective::Barrier && wrong.collective == Collective::Barrier {
         return None;
     }
-    if !matches!(wrong.collective, Collective::Broadcast | Collective::Reduce) {
+    if !wrong.collective.has_root() {
         wrong.root = 0;
     }
-    let is_seen =
-        wrong != Call { in_place: wrong.in_place, ..right } && right.count + wrong.count > 0;
+    let is_seen = wrong
+        != Call { in_place: wrong.in_place, variety: wrong.variety, degree: wrong.degree, ..right }
+        && right.count + wrong.count > 0;
     is_seen.then_some(wrong)
 }

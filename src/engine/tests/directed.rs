@@ -20,10 +20,13 @@ fn allreduce(world: usize, count: usize) -> Call {
         world,
         collective: Collective::Allreduce,
         algorithm: Algorithm::Direct,
+        degree: 0,
         datatype: Datatype::F32,
         op: Op::Sum,
         root: 0,
         count,
+        variety: 0,
+        key: None,
         buffers: 1,
         in_place: 0,
         timeout_ns: None,
@@ -44,6 +47,7 @@ fn case(ranks: usize, worlds: usize, calls: Vec<Call>, fault: Fault) -> Case {
         ranks,
         worlds: (0..worlds).map(spec).collect(),
         calls,
+        messages: Vec::new(),
         fault,
         limits: Limits { credits: 2048, early_frames: 1 << 16, ..SMALL },
         settings: Settings::new(1_000, 1 << 16),
@@ -124,7 +128,7 @@ fn a_mismatched_message_writes_nothing() {
     harness.keeps_contents = true;
     harness.go();
     assert!(matches!(&outcomes(&harness, 0)[1], Some(Err(Error::Mismatch(_)))));
-    let output = &harness.ranks[1].running[0].outputs[0];
+    let output = &harness.ranks[1].running[0].memories[0];
     assert_eq!(output.content(), [0xee; 12]);
 }
 
@@ -184,7 +188,7 @@ fn a_late_fork_that_is_known_to_have_failed_ends_without_a_word() {
         late.core.work();
         late.core.poll(Some(Duration::ZERO)).unwrap();
     }
-    late.act(&case, 0);
+    late.act(&case, 0, false);
     late.collect();
     assert!(matches!(late.running[0].outcome, Some(Err(Error::TimedOut(_)))));
 }
@@ -269,6 +273,6 @@ fn an_abort_lets_go_of_memory_at_once() {
     assert!(text(&outcomes(&harness, 0)[0]).contains("enough"));
     harness.go();
     assert!(text(&outcomes(&harness, 0)[1]).contains("enough"));
-    let mut all = harness.ranks.iter().flat_map(|rank| &rank.running[0].outputs);
+    let mut all = harness.ranks.iter().flat_map(|rank| &rank.running[0].memories);
     assert!(all.all(Memory::is_poisoned));
 }

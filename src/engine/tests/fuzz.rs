@@ -24,6 +24,17 @@ const KINDS: [Kind; 10] = [
     Kind::Farewell,
 ];
 
+const CLASSES: [Class; 8] = [
+    Class::Ordered,
+    Class::Ordered,
+    Class::Ordered,
+    Class::Fork,
+    Class::Control,
+    Class::Keyed,
+    Class::Upward,
+    Class::Downward,
+];
+
 /// A frame that may well belong to an operation of the other side, whose fingerprints are `known`.
 fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8> {
     let number = |random: &mut Random| random.pick(&[0, 0, 1, 2, 7]);
@@ -42,9 +53,11 @@ fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8>
     };
     let header = Header {
         kind,
-        class: random.pick(&[Class::Ordered, Class::Ordered, Class::Fork, Class::Control]),
+        class: random.pick(&CLASSES),
         world: random.pick(&[world_id(0), world_id(0), world_id(0), world_id(1), 5]),
         operation: u64::from(number(random)),
+        turn: random.pick(&[0, 0, 0, 1, 2]),
+        is_token: random.chance(5),
         slice: number(random),
         ordinal: number(random),
         offset: if kind == Kind::Eager { 0 } else { offset },
@@ -77,7 +90,7 @@ fn confuse(seed: u64) {
     mesh.dial(0);
     let mut events = Vec::new();
     let known: Vec<Fingerprint> =
-        (0..case.calls.len()).map(|call| super::rank::fingerprint(&case.calls[call])).collect();
+        (0..case.calls.len()).map(|call| super::call::fingerprint(&case.calls[call])).collect();
     let lengths: Vec<u64> = case
         .calls
         .iter()
@@ -104,7 +117,7 @@ fn confuse(seed: u64) {
         }
     }
     harness.ranks[0].core.audit();
-    for memory in harness.ranks[0].running.iter().flat_map(|r| r.inputs.iter().chain(&r.outputs)) {
+    for memory in harness.ranks[0].running.iter().flat_map(|r| &r.memories) {
         assert!(memory.is_fenced());
     }
 }

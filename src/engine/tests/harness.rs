@@ -4,14 +4,15 @@
 
 use std::time::Duration;
 
+use super::call;
 use super::case::{Call, Case, Fault};
-use super::memory::{Memory, UNTOUCHED, block, expected};
+use super::content::{contributors, elements, outputs};
+use super::memory::Memory;
 use super::rank::{Act, Rank, world_id};
 use super::verdict;
 use crate::engine::core::Command;
 use crate::link::sim::Network;
 use crate::link::sim::random::Random;
-use crate::plan::Collective;
 
 /// More steps than any case needs: what passes them runs for ever.
 const STEPS_MAX: usize = 400_000;
@@ -155,7 +156,8 @@ impl<'a> Harness<'a> {
         }
         let acts = self.random.chance(self.act_percent) || !self.ranks[rank].is_active;
         if acts && let Some(world) = self.act_of(rank) {
-            self.ranks[rank].act(self.case, world);
+            let prefers_loose = self.random.chance(50);
+            self.ranks[rank].act(self.case, world, prefers_loose);
         }
         let now = self.network.now();
         let it = &mut self.ranks[rank];
@@ -183,16 +185,22 @@ impl<'a> Harness<'a> {
             }
             match act {
                 Act::Fork(child) => {
-                    self.check_everybody_came(act, is_whole && !self.is_confused);
+                    if is_whole && !self.is_confused {
+                        let size = self.case.worlds[child].peers.len();
+                        self.check_came(act, child, 0..size);
+                    }
                     self.ranks[rank].on_fork(child, is_whole);
                 }
                 Act::Call(call) if is_whole && !self.is_confused => {
-                    self.check_result(rank, index, call);
+                    self.check_call(rank, index, call);
                 }
-                Act::Call(_) | Act::Leave => {}
+                Act::Receive(message) if is_whole && !self.is_confused => {
+                    self.check_message(rank, index, message);
+                }
+                _ => {}
             }
             let running = &mut self.ranks[rank].running[index];
-            for memory in running.inputs.iter_mut().chain(&mut running.outputs) {
+            for memory in &mut running.memories {
                 assert!(memory.is_fenced(), "written beside a buffer of {act:?} at rank {rank}");
                 if !self.keeps_contents {
                     memory.poison();
@@ -201,49 +209,59 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// Nobody can be through before everybody has come.
-    fn check_everybody_came(&self, act: Act, is_whole: bool) {
-        let world = match act {
-            Act::Fork(child) => child,
-            Act::Call(call) => self.case.calls[call].world,
-            Act::Leave => return,
+    /// Nobody can have what a member brings before that has called; ranks are those of the world.
+    fn check_came(&self, act: Act, world: usize, mut whom: impl Iterator<Item = usize>) {
+        let has_come = |rank: usize| {
+            let peer = self.case.worlds[world].peers[rank] as usize;
+            self.ranks[peer].running.iter().any(|r| r.act == act)
         };
-        for peer in self.case.worlds[world].peers.iter().filter(|_| is_whole) {
-            let has_come = self.ranks[*peer as usize].running.iter().any(|r| r.act == act);
-            assert!(has_come, "{act:?} is complete before rank {peer} has called it");
-        }
+        let missing = whom.find(|rank| !has_come(*rank));
+        assert_eq!(
+            missing, None,
+            "{act:?} is complete before that rank of world {world} has called"
+        );
     }
 
-    fn check_result(&self, rank: usize, index: usize, number: usize) {
+    fn check_call(&self, rank: usize, index: usize, number: usize) {
         let call: &Call = &self.case.calls[number];
+        let peers = &self.case.worlds[call.world].peers;
         if let Fault::Mismatch { call: at, rank: who, .. } = self.case.fault
             && at == number
-            && (who == rank
-                || self.case.worlds[call.world].peers[call.root as usize] as usize == who)
+            && (who == rank || peers[call.root as usize] as usize == who)
         {
             return;
         }
-        let size = self.case.worlds[call.world].peers.len();
+        let size = peers.len();
         let me = self.case.rank_in(call.world, rank).expect("a member");
-        let hears_all = match call.collective {
-            Collective::Allreduce | Collective::Barrier => call.count > 0,
-            Collective::Reduce => call.count > 0 && call.root as usize == me,
-            Collective::Allgather => !block(call, size, size - 1).is_empty(),
-            Collective::Broadcast => false,
-        };
-        self.check_everybody_came(Act::Call(number), hears_all);
-        if call.collective == Collective::Reduce && call.root as usize != me {
-            let is_in_place = call.in_place >> me & 1 == 1;
-            let output = self.ranks[rank].running[index].outputs[0].content();
-            assert!(is_in_place || output.iter().all(|byte| *byte == UNTOUCHED), "{call:?}");
+        let blocks = outputs(call, size, me).into_iter();
+        let brought = blocks.filter(|block| elements(call, size, *block) > 0);
+        let whom = brought.flat_map(|block| contributors(call, size, me, block));
+        self.check_came(Act::Call(number), call.world, whom);
+        for memory in &self.ranks[rank].running[index].memories {
+            let wrong = memory.first_wrong();
+            assert_eq!(wrong, None, "rank {rank} call {number} {call:?}: that byte is wrong");
+        }
+    }
+
+    /// A message from any rank is one of those that its source has sent with that tag.
+    fn check_message(&self, rank: usize, index: usize, number: usize) {
+        let case = self.case;
+        let message = &case.messages[number];
+        let running = &self.ranks[rank].running[index];
+        if !message.is_wild {
+            self.check_came(Act::Send(number), message.world, [message.from as usize].into_iter());
+            assert_eq!(running.memories[0].first_wrong(), None, "rank {rank}: {message:?}");
             return;
         }
-        let right = expected(self.case.seed, number, call, size);
-        for output in &self.ranks[rank].running[index].outputs {
-            if let Some(at) = (0..right.len()).find(|at| output.content()[*at] != right[*at]) {
-                panic!("rank {rank} call {number} {call:?}: byte {at} of {} is wrong", right.len());
-            }
-        }
+        let source = running.completion.source().expect("a receive has a source") as usize;
+        let mut sent = case.messages.iter().enumerate().filter(|(_, other)| {
+            let is_alike =
+                (other.world, other.to, other.tag) == (message.world, message.to, message.tag);
+            is_alike && other.from as usize == source
+        });
+        let content = running.memories[0].content();
+        let is_one = sent.any(|(at, other)| call::payload(case.seed, at, other) == content);
+        assert!(is_one, "rank {rank}: {message:?} from {source} holds what was never sent");
     }
 
     /// Plays the fault if its time has come.
@@ -320,6 +338,7 @@ impl<'a> Harness<'a> {
         for rank in order {
             if self.ranks[rank].is_alive {
                 self.ranks[rank].script.iter_mut().for_each(std::collections::VecDeque::clear);
+                self.ranks[rank].loose.iter_mut().for_each(Vec::clear);
                 self.ranks[rank].core.command(Command::Close);
                 self.ranks[rank].is_active = true;
                 if self.random.chance(50) {
@@ -344,7 +363,7 @@ impl<'a> Harness<'a> {
     fn check_poison(&self) {
         for rank in self.ranks.iter().filter(|rank| rank.is_alive) {
             for running in &rank.running {
-                let mut all = running.inputs.iter().chain(&running.outputs);
+                let mut all = running.memories.iter();
                 assert!(
                     all.all(Memory::is_poisoned),
                     "rank {} {:?}: written after its end",
@@ -363,24 +382,33 @@ impl<'a> Harness<'a> {
     }
 }
 
-/// The calls of each world in order, with forks of children anywhere between them (a fork for which somebody is late
-/// at once, so that the others wait for nobody else).
+/// The calls of each world in order, with messages and forks of children anywhere between them (a fork for which somebody
+/// is late at once, so that the others wait for nobody else). Calls with keys have no place in that order.
 fn write_script(case: &Case, rank: &mut Rank, random: &mut Random) {
     for world in 0..case.worlds.len() {
-        if case.rank_in(world, rank.number).is_none() {
-            continue;
-        }
+        let Some(me) = case.rank_in(world, rank.number) else { continue };
         let mut acts: Vec<Act> = Vec::new();
+        let mut ends = None;
         for call in case.calls_of(world) {
+            if case.calls[call].key.is_some() {
+                rank.loose[world].push(call);
+                continue;
+            }
             match case.fault {
-                Fault::Absent { call: at, rank: who } if at == call && who == rank.number => break,
+                Fault::Absent { call: at, rank: who } if at == call && who == rank.number => {
+                    ends = Some(Vec::new());
+                }
                 Fault::EarlyLeave { call: at, rank: who } if at == call && who == rank.number => {
-                    acts.extend([Act::Call(call), Act::Leave]);
-                    break;
+                    ends = Some(vec![Act::Call(call), Act::Leave]);
                 }
                 _ => acts.push(Act::Call(call)),
             }
+            if ends.is_some() {
+                break;
+            }
         }
+        merge(&mut acts, messages(case, world, me), random);
+        acts.extend(ends.into_iter().flatten());
         for child in 0..case.worlds.len() {
             if case.worlds[child].parent == Some(world)
                 && case.rank_in(child, rank.number).is_some()
@@ -393,6 +421,40 @@ fn write_script(case: &Case, rank: &mut Rank, random: &mut Random) {
         if case.fault == Fault::None && world > 0 && case.seed.is_multiple_of(2) {
             acts.push(Act::Leave);
         }
+        rank.loose[world] = shuffled(&rank.loose[world], random);
         rank.script[world] = acts.into();
     }
+}
+
+/// What a rank sends and receives in a world, in order.
+fn messages(case: &Case, world: usize, me: usize) -> Vec<Act> {
+    let mut acts = Vec::new();
+    for (at, message) in case.messages.iter().enumerate().filter(|(_, it)| it.world == world) {
+        if message.from as usize == me {
+            acts.push(Act::Send(at));
+        }
+        if message.to as usize == me {
+            acts.push(Act::Receive(at));
+        }
+    }
+    acts
+}
+
+/// Puts `more` between what is there; both keep their order.
+fn merge(acts: &mut Vec<Act>, more: Vec<Act>, random: &mut Random) {
+    let mut at = 0;
+    for act in more {
+        at += random.below(acts.len() - at + 1);
+        acts.insert(at, act);
+        at += 1;
+    }
+}
+
+/// In another order, but for calls with one key: which, the script sees to.
+fn shuffled(calls: &[usize], random: &mut Random) -> Vec<usize> {
+    let mut calls = calls.to_vec();
+    for at in (1..calls.len()).rev() {
+        calls.swap(at, random.below(at + 1));
+    }
+    calls
 }

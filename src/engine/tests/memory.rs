@@ -1,16 +1,7 @@
-//! A caller's buffers in a test: guarded, filled from the seed, compared with what they should hold, poisoned.
+//! A caller's buffers in a test: guarded, compared with what they should hold, poisoned.
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-
-use half::{bf16, f16};
-
-use super::case::Call;
-use crate::datatype::{Datatype, Op};
-use crate::link::sim::random::Random;
-use crate::memory::{Region, Source, Target};
-use crate::plan::Collective;
-use crate::reduce::reduce;
+use crate::memory::{Region, Target};
 
 const GUARD: usize = 24;
 const FENCE: u8 = 0xa5;
@@ -24,6 +15,8 @@ pub(super) struct Memory {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
+    /// What it must hold when its operation is complete.
+    right: Vec<u8>,
 }
 
 impl Memory {
@@ -31,7 +24,17 @@ impl Memory {
         let start = GUARD + shift % 8;
         let mut bytes = vec![FENCE; start + content.len() + GUARD];
         bytes[start..start + content.len()].copy_from_slice(content);
-        Self { bytes, start, length: content.len() }
+        Self { bytes, start, length: content.len(), right: content.to_vec() }
+    }
+
+    /// Bytes from `at` on must become these; the rest must stay as it is.
+    pub(super) fn expect(&mut self, at: usize, bytes: &[u8]) {
+        self.right[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// The first byte that is not as it must be.
+    pub(super) fn first_wrong(&self) -> Option<usize> {
+        (0..self.length).find(|at| self.content()[*at] != self.right[*at])
     }
 
     pub(super) fn region(&mut self) -> Region {
@@ -58,54 +61,4 @@ impl Memory {
     pub(super) fn is_poisoned(&self) -> bool {
         self.is_fenced() && self.content().iter().all(|byte| *byte == POISON)
     }
-}
-
-/// What a rank of the world brings in one of its buffers.
-pub(super) fn input(seed: u64, number: usize, call: &Call, rank: usize, buffer: usize) -> Vec<u8> {
-    if call.collective == Collective::Barrier {
-        return vec![1 << (rank % 8)];
-    }
-    let mut random =
-        Random::new(seed ^ ((number as u64) << 32 | (rank as u64) << 16 | buffer as u64));
-    let mut out = Vec::with_capacity(call.count * call.datatype.bytes());
-    for _ in 0..call.count {
-        let number = random.next();
-        // Small whole numbers: their sums are exact in every type, whatever the order.
-        let small = (number % 8) as u8;
-        match call.datatype {
-            Datatype::F16 => out.extend(f16::from_f32(small.into()).to_ne_bytes()),
-            Datatype::Bf16 => out.extend(bf16::from_f32(small.into()).to_ne_bytes()),
-            Datatype::F32 => out.extend(f32::from(small).to_ne_bytes()),
-            Datatype::F64 => out.extend(f64::from(small).to_ne_bytes()),
-            other => out.extend_from_slice(&number.to_ne_bytes()[..other.bytes()]),
-        }
-    }
-    out
-}
-
-/// The bytes of an allgather's result that a rank brings.
-pub(super) fn block(call: &Call, size: usize, rank: usize) -> Range<usize> {
-    let stride = call.count.div_ceil(size);
-    let start = |rank: usize| (rank * stride).min(call.count) * call.datatype.bytes();
-    start(rank)..start(rank + 1)
-}
-
-/// What every output holds in the end.
-pub(super) fn expected(seed: u64, number: usize, call: &Call, size: usize) -> Vec<u8> {
-    if call.collective == Collective::Allgather {
-        return input(seed, number, call, 0, 0);
-    }
-    if call.collective == Collective::Broadcast {
-        return input(seed, number, call, call.root as usize, 0);
-    }
-    let inputs: Vec<Vec<u8>> = (0..size)
-        .flat_map(|rank| {
-            (0..usize::from(call.buffers)).map(move |i| input(seed, number, call, rank, i))
-        })
-        .collect();
-    let mut out = vec![0; inputs[0].len()];
-    let sources: Vec<Region> = inputs.iter().map(|i| Source::of(i.as_slice()).region()).collect();
-    let divisor = (call.op == Op::Avg).then_some(sources.len() as u64);
-    reduce(call.datatype, call.op, &Target::of(&mut out).region(), &sources, divisor);
-    out
 }

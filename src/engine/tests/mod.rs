@@ -4,11 +4,14 @@
 //! `COLLECT_SIM_SCHEDULES` says how many seeds run (10,000), `COLLECT_SIM_FIRST` which is the first.
 #![forbid(unsafe_code)]
 
+mod call;
 mod case;
+mod content;
 mod directed;
 mod fuzz;
 mod harness;
 mod memory;
+mod messages;
 mod rank;
 mod verdict;
 

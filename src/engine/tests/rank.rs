@@ -1,26 +1,27 @@
 //! One simulated rank: its core, its script, and its callers' memory.
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::case::{Call, Case, Fault};
-use super::memory::{Memory, UNTOUCHED, block, expected, input};
+use super::call::{self, Place};
+use super::case::{Case, Fault};
+use super::memory::{Memory, UNTOUCHED};
 use crate::datatype::{Datatype, Op};
 use crate::engine::core::{Command, Core, Registration};
-use crate::engine::operation::{Operation, Run};
-use crate::engine::{Completion, Health, Members, Program};
+use crate::engine::operation::Operation;
+use crate::engine::{Completion, Health, Matching, Members, Program};
 use crate::error::Error;
-use crate::link::frame::{Class, Fingerprint};
+use crate::link::frame::Fingerprint;
 use crate::link::sim::Network;
-use crate::memory::{Region, Scratch};
-use crate::plan::{Algorithm, Collective, Shape, build};
+use crate::plan::{Algorithm, Collective, Shape};
 
 /// One thing that a rank's script does in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Call(usize),
+    Send(usize),
+    Receive(usize),
     Fork(usize),
     Leave,
 }
@@ -30,16 +31,24 @@ pub(super) enum Act {
 pub(super) struct Running {
     pub(super) act: Act,
     pub(super) completion: Arc<Completion>,
-    pub(super) inputs: Vec<Memory>,
-    pub(super) outputs: Vec<Memory>,
+    pub(super) memories: Vec<Memory>,
     pub(super) outcome: Option<Result<(), Error>>,
+}
+
+impl Running {
+    fn of(op: &Operation) -> Self {
+        let completion = Arc::clone(op.completion.as_ref().expect("one for each operation"));
+        Self { act: Act::Leave, completion, memories: Vec::new(), outcome: None }
+    }
 }
 
 pub(super) struct Rank {
     pub(super) number: usize,
     pub(super) core: Core,
-    /// Per world: what is still to be done.
+    /// Per world: what is still to be done, in order.
     pub(super) script: Vec<VecDeque<Act>>,
+    /// Per world: the keyed calls that are still to be made, those with one key in order.
+    pub(super) loose: Vec<Vec<usize>>,
     /// Per world: whether this rank can use it.
     pub(super) is_open: Vec<bool>,
     /// Per world: whether this rank has left it.
@@ -61,32 +70,6 @@ pub(super) fn world_id(world: usize) -> u64 {
     0xc0_0000 + world as u64
 }
 
-pub(super) fn fingerprint(call: &Call) -> Fingerprint {
-    Fingerprint {
-        collective: call.collective as u8,
-        datatype: call.datatype as u8,
-        op: match call.collective {
-            Collective::Allreduce | Collective::Reduce => call.op as u8,
-            _ => 0,
-        },
-        algorithm: call.algorithm as u8,
-        root: call.root,
-        count: call.count as u64,
-        hash: u64::from(call.buffers),
-    }
-}
-
-thread_local! {
-    static PROGRAMS: RefCell<HashMap<Shape, Arc<Program>>> = RefCell::new(HashMap::new());
-}
-
-fn program(shape: Shape) -> Arc<Program> {
-    PROGRAMS.with_borrow_mut(|programs| {
-        let make = || Arc::new(Program::new(build(&shape).expect("a valid shape")));
-        Arc::clone(programs.entry(shape).or_insert_with(make))
-    })
-}
-
 impl Rank {
     pub(super) fn new(case: &Case, number: usize, network: &Network, window: usize) -> Self {
         let mesh = Box::new(network.mesh(number));
@@ -96,6 +79,7 @@ impl Rank {
             number,
             core: Core::new(mesh, case.ranks, case.limits),
             script: vec![VecDeque::new(); worlds],
+            loose: vec![Vec::new(); worlds],
             is_open: vec![false; worlds],
             has_left: vec![false; worlds],
             healths: (0..worlds).map(health).collect(),
@@ -123,40 +107,75 @@ impl Rank {
         }));
     }
 
-    /// Whether the next act of a world can be done now.
+    /// Whether an act of a world can be done now.
     pub(super) fn can_act(&self, case: &Case, world: usize, others_gave_up: bool) -> bool {
-        let Some(act) = self.script[world].front() else { return false };
         if !self.is_open[world] || !self.is_alive || self.is_closed {
             return false;
         }
-        let of_world = |running: &&Running| match running.act {
+        self.next_loose(case, world).is_some() || self.can_go_on(case, world, others_gave_up)
+    }
+
+    fn pending(&self, case: &Case, world: usize) -> impl Iterator<Item = &Running> {
+        let is_of_world = move |running: &&Running| match running.act {
             Act::Call(call) => case.calls[call].world == world,
+            Act::Send(message) | Act::Receive(message) => case.messages[message].world == world,
             Act::Fork(child) => case.worlds[child].parent == Some(world),
             Act::Leave => false,
         };
-        let mut pending = self.running.iter().filter(|r| r.outcome.is_none()).filter(of_world);
+        self.running.iter().filter(|r| r.outcome.is_none()).filter(is_of_world)
+    }
+
+    /// Whether the next act of a world's script can be done now.
+    fn can_go_on(&self, case: &Case, world: usize, others_gave_up: bool) -> bool {
+        let Some(act) = self.script[world].front() else { return false };
+        let mut pending = self.pending(case, world);
         match act {
-            Act::Call(_) => pending.filter(|r| matches!(r.act, Act::Call(_))).count() < self.window,
+            Act::Call(_) => {
+                let is_ordered = |r: &&Running| matches!(r.act, Act::Call(call) if case.calls[call].key.is_none());
+                pending.filter(is_ordered).count() < self.window
+            }
+            Act::Send(_) | Act::Receive(_) => true,
             Act::Fork(child) => {
                 let late = Fault::ForkLate { world: *child, rank: self.number };
                 case.fault != late || others_gave_up
             }
             Act::Leave => {
                 matches!(case.fault, Fault::EarlyLeave { rank, .. } if rank == self.number)
-                    || pending.next().is_none()
+                    || (pending.next().is_none() && self.loose[world].is_empty())
             }
         }
     }
 
-    /// Does the next act of a world.
-    pub(super) fn act(&mut self, case: &Case, world: usize) {
+    /// The first keyed call whose key is free.
+    fn next_loose(&self, case: &Case, world: usize) -> Option<usize> {
+        let key = |call: usize| case.calls[call].key;
+        let is_free = |at: &usize| {
+            let call = self.loose[world][*at];
+            let mut others = self.loose[world].iter();
+            let is_first = others.all(|other| key(*other) != key(call) || *other >= call);
+            let mut pending = self.pending(case, world);
+            is_first && !pending.any(|r| matches!(r.act, Act::Call(c) if key(c) == key(call)))
+        };
+        (0..self.loose[world].len()).find(is_free)
+    }
+
+    /// Does an act of a world.
+    pub(super) fn act(&mut self, case: &Case, world: usize, prefers_loose: bool) {
         self.is_active = true;
+        let loose = self.next_loose(case, world);
+        if let Some(at) = loose.filter(|_| prefers_loose || !self.can_go_on(case, world, true)) {
+            let call = self.loose[world].remove(at);
+            return self.call(case, call);
+        }
         match self.script[world].pop_front() {
             Some(Act::Call(call)) => self.call(case, call),
+            Some(Act::Send(message)) => self.message(case, message, true),
+            Some(Act::Receive(message)) => self.message(case, message, false),
             Some(Act::Fork(child)) => self.fork(case, child),
             Some(Act::Leave) => {
                 self.has_left[world] = true;
                 self.script[world].clear();
+                self.loose[world].clear();
                 self.core.command(Command::Leave { world: world_id(world) });
             }
             None => {}
@@ -165,107 +184,55 @@ impl Rank {
 
     fn call(&mut self, case: &Case, number: usize) {
         let right = case.calls[number];
-        let me = case.rank_in(right.world, self.number).expect("a member");
+        let rank = case.rank_in(right.world, self.number).expect("a member");
         let call = match case.fault {
             Fault::Mismatch { call, rank, instead } if call == number && rank == self.number => {
                 instead
             }
             _ => right,
         };
-        let spec = &case.worlds[right.world];
-        let is_in_place = call.in_place >> me & 1 == 1;
-        let has_input = call.collective != Collective::Broadcast || call.root as usize == me;
-        let contents: Vec<Vec<u8>> = (0..usize::from(call.buffers))
-            .map(|buffer| input(case.seed, number, &call, me, buffer))
-            .collect();
-        let size = spec.peers.len();
-        let shift = number + self.number;
-        let mut inputs = Vec::new();
-        let mut outputs: Vec<Memory> = contents
-            .iter()
-            .map(|content| match is_in_place && has_input {
-                true => Memory::new(content, shift),
-                false => Memory::new(&vec![UNTOUCHED; content.len()], shift),
-            })
-            .collect();
-        if call.collective == Collective::Allgather {
-            let all = expected(case.seed, number, &call, size);
-            let mine = block(&call, size, me);
-            let mut before = vec![UNTOUCHED; all.len()];
-            before[mine.clone()].copy_from_slice(&all[mine.clone()]);
-            if is_in_place {
-                outputs = vec![Memory::new(&before, shift)];
-            } else {
-                inputs = vec![Memory::new(&all[mine], shift + 3)];
-            }
-        } else if has_input && !is_in_place {
-            inputs = contents.iter().map(|content| Memory::new(content, shift + 3)).collect();
-        }
-        let shape = Shape {
-            collective: call.collective,
-            algorithm: call.algorithm,
-            size: u32::try_from(size).unwrap(),
-            rank: u32::try_from(me).unwrap(),
-            root: call.root,
-            in_place: is_in_place,
-            buffers: call.buffers,
-        };
-        let output_regions: Vec<Region> = outputs.iter_mut().map(Memory::region).collect();
-        let input_regions: Vec<Region> = match (has_input, is_in_place) {
-            (true, false) => inputs.iter_mut().map(Memory::region).collect(),
-            (true, true) => output_regions.clone(),
-            (false, _) => Vec::new(),
-        };
-        let operation = self.ordered(case, &call, shape, input_regions, output_regions);
-        let completion = Arc::clone(operation.completion.as_ref().unwrap());
-        let act = Act::Call(number);
-        self.running.push(Running { act, completion, inputs, outputs, outcome: None });
-        self.core.command(Command::Submit(operation));
+        let peers = &case.worlds[right.world].peers;
+        let place = Place { case, number, call: &call, rank, size: peers.len() };
+        let buffers = place.buffers();
+        let mut op = self.operation(world_id(call.world), call::members(peers));
+        place.fill(&mut op, &buffers);
+        let memories = buffers.memories;
+        self.submit(Running { act: Act::Call(number), memories, ..Running::of(&op) }, op);
     }
 
-    fn ordered(
-        &mut self,
-        case: &Case,
-        call: &Call,
-        shape: Shape,
-        inputs: Vec<Region>,
-        outputs: Vec<Region>,
-    ) -> Box<Operation> {
-        let program = program(shape);
-        let of_slice = (case.limits.slice / call.datatype.bytes()).max(1);
-        let slice_count = if shape.uses_scratch() { of_slice } else { call.count.max(1) };
-        self.operation(Operation {
-            class: Class::Ordered,
-            number: 0,
-            world: world_id(call.world),
-            program,
-            members: Arc::new(Members::new(case.worlds[call.world].peers.clone())),
-            datatype: call.datatype,
-            op: call.op,
-            divisor: u64::from(shape.size) * u64::from(call.buffers),
-            count: call.count,
-            slice_count,
-            inputs,
-            outputs,
-            fingerprint: fingerprint(call),
-            timeout_ns: call.timeout_ns,
-            completion: Some(Arc::default()),
-            tokens: Scratch::default(),
-            run: Run::default(),
-        })
+    fn message(&mut self, case: &Case, number: usize, is_send: bool) {
+        let message = &case.messages[number];
+        let payload = call::payload(case.seed, number, message);
+        let mut memory = if is_send {
+            Memory::new(&payload, number)
+        } else {
+            Memory::new(&vec![UNTOUCHED; payload.len()], number + 5)
+        };
+        if !is_send && !message.is_wild {
+            memory.expect(0, &payload);
+        }
+        let peers = &case.worlds[message.world].peers;
+        let mut op = self.operation(world_id(message.world), call::members(peers));
+        call::fill_message(&mut op, message, is_send, &mut memory);
+        let act = if is_send { Act::Send(number) } else { Act::Receive(number) };
+        let memories = vec![memory];
+        self.submit(Running { act, memories, ..Running::of(&op) }, op);
     }
 
     /// In the place of an ended one, if there is any.
-    fn operation(&mut self, mut new: Operation) -> Box<Operation> {
+    fn operation(&mut self, world: u64, members: Arc<Members>) -> Box<Operation> {
         self.core.take_ended(&mut self.pool);
-        match self.pool.pop() {
-            Some(mut old) => {
-                new.run = std::mem::take(&mut old.run);
-                *old = new;
-                old
-            }
-            None => Box::new(new),
-        }
+        let blank = || Operation::blank(Arc::new(Program::nothing()), Arc::clone(&members));
+        let mut op = self.pool.pop().unwrap_or_else(blank);
+        op.world = world;
+        op.members = members;
+        op.completion = Some(Arc::default());
+        op
+    }
+
+    fn submit(&mut self, running: Running, op: Box<Operation>) {
+        self.running.push(running);
+        self.core.command(Command::Submit(op));
     }
 
     fn fork(&mut self, case: &Case, child: usize) {
@@ -281,43 +248,28 @@ impl Rank {
             root: 0,
             in_place: false,
             buffers: 1,
+            degree: 0,
         };
         let differs = case.fault == Fault::ForkMismatch { world: child, rank: self.number };
-        let timeout_ns = match case.fault {
+        let parent = world_id(spec.parent.expect("a parent"));
+        let mut op = self.operation(parent, call::members(&spec.peers));
+        op.matching = Matching::Fork(0x1000 + child as u64);
+        op.program = call::program(shape);
+        (op.datatype, op.op, op.element) = (Datatype::U8, Op::Bor, 1);
+        (op.count, op.slice_count, op.divisor) = (1, 1, 1);
+        op.fingerprint = Fingerprint {
+            collective: Collective::Barrier as u8,
+            algorithm: Algorithm::Dissemination as u8,
+            count: u64::from(size),
+            hash: world_id(child) + u64::from(differs),
+            ..Fingerprint::default()
+        };
+        op.timeout_ns = match case.fault {
             Fault::ForkLate { world, .. } if world == child => Some(50_000_000),
             _ => None,
         };
-        let mut inputs = vec![Memory::new(&[1], 0)];
-        let mut outputs = vec![Memory::new(&[0xee], 1)];
-        let operation = self.operation(Operation {
-            class: Class::Fork,
-            number: 0x1000 + child as u64,
-            world: world_id(spec.parent.expect("a parent")),
-            program: program(shape),
-            members: Arc::new(Members::new(spec.peers.clone())),
-            datatype: Datatype::U8,
-            op: Op::Bor,
-            divisor: 1,
-            count: 1,
-            slice_count: 1,
-            inputs: inputs.iter_mut().map(Memory::region).collect(),
-            outputs: outputs.iter_mut().map(Memory::region).collect(),
-            fingerprint: Fingerprint {
-                collective: Collective::Barrier as u8,
-                algorithm: Algorithm::Dissemination as u8,
-                count: u64::from(size),
-                hash: world_id(child) + u64::from(differs),
-                ..Fingerprint::default()
-            },
-            timeout_ns,
-            completion: Some(Arc::default()),
-            tokens: Scratch::default(),
-            run: Run::default(),
-        });
-        let completion = Arc::clone(operation.completion.as_ref().unwrap());
-        let act = Act::Fork(child);
-        self.running.push(Running { act, completion, inputs, outputs, outcome: None });
-        self.core.command(Command::Submit(operation));
+        op.lend_tokens();
+        self.submit(Running { act: Act::Fork(child), ..Running::of(&op) }, op);
     }
 
     /// Notes what has ended since; the indexes of those.
@@ -337,6 +289,7 @@ impl Rank {
         self.is_open[child] = is_whole;
         if !is_whole {
             self.script[child].clear();
+            self.loose[child].clear();
             self.has_left[child] = true;
             self.core.command(Command::Leave { world: world_id(child) });
         }

@@ -1,7 +1,7 @@
 //! Which operations may have failed, and how: whatever a fault has not touched is whole and right.
 #![forbid(unsafe_code)]
 
-use super::case::{Case, Fault};
+use super::case::{Case, Fault, Message};
 use super::harness::Harness;
 use super::rank::Act;
 use crate::error::Error;
@@ -121,8 +121,12 @@ fn may_fail(case: &Case, act: Act, rank: usize, error: &Error) -> bool {
             };
         }
         Act::Fork(child) => case.worlds[child].parent.expect("a parent"),
+        Act::Send(message) | Act::Receive(message) => case.messages[message].world,
         Act::Leave => return false,
     };
+    if matches!(error, Error::TimedOut(_)) && may_miss_a_message(case, world) {
+        return true;
+    }
     let peers = &case.worlds[world].peers;
     let names = |rank: usize| peers.get(rank).map(|peer| *peer as usize);
     if touches_ancestor(case, world) {
@@ -130,6 +134,17 @@ fn may_fail(case: &Case, act: Act, rank: usize, error: &Error) -> bool {
         return is_lost || (touches(case, world) && own_kind(case, rank, error, &names));
     }
     touches(case, world) && own_kind(case, rank, error, &names)
+}
+
+/// Whether somebody waits for a message from any rank, and whoever was to send it may have left, or never have come.
+fn may_miss_a_message(case: &Case, world: usize) -> bool {
+    let is_wild = |message: &Message| message.is_wild && message.world == world;
+    is_touched(case, world) && case.messages.iter().any(is_wild)
+}
+
+/// Whether the fault may reach a world.
+pub(super) fn is_touched(case: &Case, world: usize) -> bool {
+    touches(case, world) || touches_ancestor(case, world) || touches_fork(case, world)
 }
 
 fn own_kind(case: &Case, me: usize, error: &Error, names: &dyn Fn(usize) -> Option<usize>) -> bool {

@@ -209,8 +209,9 @@ impl Mesh for TcpMesh {
     }
 
     fn may_come_up(&self, peer: usize) -> bool {
-        let is_down = self.peers.get(peer).is_some_and(|remote| remote.link.is_none());
-        is_down && self.pending.find(|pending| pending.may_be(peer)).is_some()
+        // A link that was given from the beginning is told of by the first poll only.
+        let is_linked = self.peers.get(peer).is_some_and(|remote| remote.link.is_some());
+        is_linked || self.pending.find(|pending| pending.may_be(peer)).is_some()
     }
 
     fn poll(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> Result<(), Error> {

@@ -5,18 +5,18 @@
 //! order is a data dependency like any other: no rank has the union before every rank has come. A token may count
 //! twice where p is no power of two, which a union does not mind.
 
-use super::{INPUT, OUTPUT};
+use super::{INPUT, OUTPUT, back, forward, rounds};
 use crate::plan::build::Builder;
 use crate::plan::{Action, Range};
 
-pub(super) fn emit(b: &mut Builder) {
-    let (size, rank) = (b.shape().size, b.shape().rank);
-    let rounds = size.next_power_of_two().ilog2();
+pub(super) fn barrier(b: &mut Builder) {
+    let shape = b.shape();
+    let rounds = rounds(shape.size);
     b.copy(OUTPUT, INPUT);
     for round in 0..rounds {
         let theirs = Range::scratch(round);
-        b.send((rank + (1 << round)) % size, OUTPUT);
-        b.recv((rank + size - (1 << round)) % size, theirs);
+        b.send(forward(&shape, 1 << round), OUTPUT);
+        b.recv(back(&shape, 1 << round), theirs);
         let sources = vec![OUTPUT, theirs];
         b.push(Action::Reduce { target: OUTPUT, sources, last: round + 1 == rounds });
     }

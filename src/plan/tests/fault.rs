@@ -1,9 +1,9 @@
 //! Planted faults: textbook mistakes, each of which the verifier must name.
 
+use super::Case;
 use super::mutation::derive_again;
-use super::plans;
 use crate::plan::build::Builder;
-use crate::plan::{Action, Algorithm, Buffer, Collective, Plan, Range, Shape, Step, verify};
+use crate::plan::{Action, Algorithm, Buffer, Collective, Plan, Range, Step, verify};
 
 const OUT: Range = Range { buffer: Buffer::Out(0), slot: 0, block: 0, blocks: 1 };
 const IN: Range = Range { buffer: Buffer::In(0), slot: 0, block: 0, blocks: 1 };
@@ -14,7 +14,7 @@ fn assert_said(plans: &[Plan], said: &str) {
 }
 
 fn allreduce(algorithm: Algorithm, size: u32, in_place: bool) -> Vec<Plan> {
-    plans(Collective::Allreduce, algorithm, size, 0, 1, |_| in_place)
+    Case::new(Collective::Allreduce, algorithm, size).plans(|_| in_place)
 }
 
 /// Plans with one step of one rank changed, and order derived anew if asked.
@@ -35,21 +35,17 @@ fn edit(
 
 /// A hand-written allreduce.
 fn custom(size: u32, blocks: u32, in_place: bool, emit: fn(&mut Builder, u32)) -> Vec<Plan> {
+    custom_of(Case::new(Collective::Allreduce, Algorithm::Ring, size), blocks, in_place, emit)
+}
+
+/// Hand-written plans of any collective.
+fn custom_of(case: Case, blocks: u32, in_place: bool, emit: fn(&mut Builder, u32)) -> Vec<Plan> {
     let plan = |rank| {
-        let shape = Shape {
-            collective: Collective::Allreduce,
-            algorithm: Algorithm::Ring,
-            size,
-            rank,
-            root: 0,
-            in_place,
-            buffers: 1,
-        };
-        let mut builder = Builder::new(shape, blocks);
+        let mut builder = Builder::new(case.shape(rank, in_place), blocks);
         emit(&mut builder, rank);
         builder.finish()
     };
-    (0..size).map(plan).collect()
+    (0..case.size).map(plan).collect()
 }
 
 fn recv_reduce(peer: u32, target: Range, local: Range, incoming_first: bool, last: bool) -> Action {
@@ -164,7 +160,8 @@ fn messages_without_partners_are_named() {
 }
 
 fn plans_of_broadcast(root: u32) -> Vec<Plan> {
-    plans(Collective::Broadcast, Algorithm::Binomial, 8, root, 1, |_| false)
+    let case = Case::new(Collective::Broadcast, Algorithm::Binomial, 8);
+    Case { root, ..case }.plans(|_| false)
 }
 
 #[test]
@@ -244,7 +241,7 @@ fn ranges_stay_where_they_may() {
             *source = Range { block: source.block, ..Range::scratch(0) };
         }
     };
-    assert_said(&edit(ring(), 0, is_send, scratch, true), "cannot run on slices");
+    assert_said(&edit(ring(), 0, is_send, scratch, true), "never written before");
     let doubling = allreduce(Algorithm::Doubling, 4, false);
     assert_said(&edit(doubling, 0, is_send, scratch, true), "never written before");
     let mut short = allreduce(Algorithm::Doubling, 4, false);
@@ -261,4 +258,129 @@ fn operands_may_not_overlap_at_different_offsets() {
         b.copy(two(1), two(0));
     });
     assert_said(&plans, "overlap");
+}
+
+#[test]
+fn a_gate_is_an_earlier_step_before_a_receive() {
+    let gate = |step: &mut Step| step.gate = Some(0);
+    let ring = allreduce(Algorithm::Ring, 4, false);
+    assert_said(&edit(ring.clone(), 1, is_send, gate, false), "only a receive can have a gate");
+    let later = |step: &mut Step| step.gate = Some(7);
+    assert_said(&edit(ring, 1, is_recv_reduce, later, false), "which is an earlier step");
+}
+
+#[test]
+fn a_gate_can_make_a_deadlock() {
+    fn emit(b: &mut Builder, rank: u32, gate: Option<u32>) {
+        let (first, second) = (Range::scratch(0), Range::scratch(1));
+        match rank {
+            0 => {
+                b.recv(1, first);
+                b.recv_gated(1, second, gate);
+                b.send(1, second);
+            }
+            _ => {
+                b.recv(0, first);
+                b.send(0, first);
+                b.send(0, IN);
+            }
+        }
+    }
+    let free = verify(&custom(2, 1, false, |b, rank| emit(b, rank, None)));
+    assert!(free.iter().all(|fault| !fault.to_string().contains("deadlock")), "{free:?}");
+    let gated = custom(2, 1, false, |b, rank| emit(b, rank, Some(0)));
+    assert_said(&gated, "deadlock even with unlimited buffering");
+}
+
+/// An alltoall of three ranks in place, straight or through scratch.
+fn exchange(b: &mut Builder, rank: u32, is_staged: bool) {
+    for to in (0..3).filter(|to| *to != rank) {
+        b.send(to, Range::at(Buffer::In(0), to, rank * 3 + to));
+    }
+    for from in (0..3).filter(|from| *from != rank) {
+        let target = Range::at(Buffer::Out(0), from, from * 3 + rank);
+        let stage = Range { buffer: Buffer::Scratch, slot: from, ..target };
+        b.recv(from, if is_staged { stage } else { target });
+    }
+    for from in (0..3).filter(|from| *from != rank && is_staged) {
+        let target = Range::at(Buffer::Out(0), from, from * 3 + rank);
+        b.copy(target, Range { buffer: Buffer::Scratch, slot: from, ..target });
+    }
+}
+
+#[test]
+fn an_exchange_in_place_without_scratch_is_a_deadlock() {
+    let case = Case::new(Collective::Alltoall, Algorithm::Pairwise, 3);
+    let plans = custom_of(case, 9, true, |b, rank| exchange(b, rank, false));
+    assert_said(&plans, "deadlock once eager credits are spent");
+    let plans = custom_of(case, 9, true, |b, rank| exchange(b, rank, true));
+    assert!(verify(&plans).is_empty());
+}
+
+#[test]
+fn ranges_of_blocks_that_differ_in_length_are_one_block() {
+    let mut plans = Case::new(Collective::Allgather, Algorithm::Circulant, 4).plans(|_| false);
+    assert!(verify(&plans).is_empty());
+    for plan in &mut plans {
+        plan.shape.collective = Collective::Allgatherv;
+        plan.shape.algorithm = Algorithm::Ring;
+    }
+    assert_said(&plans, "more than one block");
+}
+
+#[test]
+fn scratch_needs_lengths_that_all_know() {
+    let mut plans = Case::new(Collective::Gather, Algorithm::Binomial, 4).plans(|_| false);
+    for plan in &mut plans {
+        plan.shape.collective = Collective::Gatherv;
+        plan.shape.algorithm = Algorithm::Direct;
+    }
+    assert_said(&plans, "which not all know");
+}
+
+#[test]
+fn a_short_block_does_not_stand_for_a_long_one_before_it() {
+    let case = Case::new(Collective::ReduceScatterv, Algorithm::Ring, 8);
+    let forget = |step: &mut Step| step.after = step.after.split_off(step.after.len() - 2);
+    let is_third = |step: &Step| is_recv_reduce(step) && step.after.len() > 2;
+    let plans = edit(case.plans(|_| false), 3, is_third, forget, false);
+    assert_said(&plans, "an earlier block may still be read");
+}
+
+#[test]
+fn blocks_stay_in_their_slots() {
+    let alltoall = || Case::new(Collective::Alltoall, Algorithm::Pairwise, 4).plans(|_| false);
+    let elsewhere = |step: &mut Step| {
+        if let Action::RecvCopy { target, .. } = &mut step.action {
+            target.slot = (target.slot + 1) % 4;
+        }
+    };
+    assert_said(&edit(alltoall(), 1, is_copy_in, elsewhere, true), "not in its own slots");
+    let beyond = |step: &mut Step| {
+        if let Action::RecvCopy { target, .. } = &mut step.action {
+            target.slot += 4;
+        }
+    };
+    assert_said(&edit(alltoall(), 1, is_copy_in, beyond, true), "leaves its buffer");
+    let mut plans = Case::new(Collective::Exscan, Algorithm::Chain, 4).plans(|_| false);
+    plans[0].steps[0].action = Action::Copy { target: OUT, source: IN };
+    assert_said(&plans, "leaves its buffer");
+}
+
+#[test]
+fn an_input_is_written_only_where_it_is_the_output() {
+    let case = Case::new(Collective::ReduceScatter, Algorithm::Direct, 4);
+    let other = |step: &mut Step| {
+        if let Action::Reduce { target, .. } = &mut step.action {
+            (target.slot, target.block) = (2, 2);
+        }
+    };
+    assert!(verify(&case.plans(|_| true)).is_empty());
+    assert_said(&edit(case.plans(|_| true), 1, is_reduce, other, true), "not an output");
+    let unnamed = |step: &mut Step| {
+        if let Action::Reduce { target, .. } = &mut step.action {
+            (target.buffer, target.slot) = (Buffer::Out(0), 0);
+        }
+    };
+    assert_said(&edit(case.plans(|_| true), 1, is_reduce, unnamed, false), "another name");
 }

@@ -3,20 +3,24 @@
 //! 100 random schedules.
 
 use super::interpret::Interpreter;
-use super::plans;
 use super::random::Random;
+use super::{Case, pairs};
 use crate::plan::build::Builder;
-use crate::plan::{Action, Algorithm, Buffer, Collective, Plan, Range, Step, algorithms, verify};
+use crate::plan::{Action, Algorithm, Buffer, Collective, Plan, Range, Step, interface, verify};
 
-const PLANS: u64 = 200;
+/// Worlds of each algorithm of each collective.
+const WORLDS: u64 = 6;
 const SCHEDULES: u64 = 100;
+
+/// Choices of random lengths among these schedules.
+const LENGTHS: usize = 5;
 
 #[test]
 fn every_mutant_is_refused_or_right() {
     let (mut refused, mut accepted) = (0, 0);
-    for seed in 0..PLANS {
+    for seed in 0..WORLDS * pairs().count() as u64 {
         let mut random = Random(seed);
-        let mut plans = world(&mut random);
+        let mut plans = world(seed, &mut random);
         let victim = random.below(plans.len());
         let original = plans[victim].clone();
         for mutant in mutants(&original, &mut random) {
@@ -39,9 +43,9 @@ fn every_mutant_is_refused_or_right() {
 #[test]
 fn the_interpreter_finds_what_the_verifier_refuses() {
     let (mut refused, mut found) = (0, 0);
-    for seed in 0..20 {
+    for seed in 0..4 * pairs().count() as u64 {
         let mut random = Random(seed);
-        let mut plans = world(&mut random);
+        let mut plans = world(seed, &mut random);
         let victim = random.below(plans.len());
         let original = plans[victim].clone();
         for (index, step) in original.steps.iter().enumerate().filter(|(_, s)| !s.after.is_empty())
@@ -60,33 +64,38 @@ fn the_interpreter_finds_what_the_verifier_refuses() {
     );
 }
 
+/// Runs schedules of a few lengths each; where blocks differ, some are 0 in each.
 fn interpret(plans: &[Plan], seed: u64) -> Result<(), String> {
     let count = plans[0].blocks as usize * 3 - usize::from(plans[0].blocks > 1);
-    let interpreter = Interpreter::new(plans, count)?;
-    (0..SCHEDULES).try_for_each(|schedule| interpreter.run(seed << 20 | schedule))
+    let lengths = if plans[0].shape.collective.is_irregular() { LENGTHS } else { 1 };
+    for count in count..count + lengths {
+        let interpreter = Interpreter::new(plans, count)?;
+        (0..SCHEDULES / lengths as u64)
+            .try_for_each(|schedule| interpreter.run(seed << 20 | schedule))?;
+    }
+    Ok(())
 }
 
-fn world(random: &mut Random) -> Vec<Plan> {
-    let collective = random.pick(&[
-        Collective::Allreduce,
-        Collective::Allreduce,
-        Collective::Allreduce,
-        Collective::Broadcast,
-        Collective::Barrier,
-        Collective::Reduce,
-        Collective::Allgather,
-    ]);
-    let algorithm = random.pick(algorithms(collective));
-    let most = if algorithm == Algorithm::Ring { 5 } else { 8 };
-    let size = 1 + random.below(most) as u32;
-    let root = match collective {
-        Collective::Broadcast | Collective::Reduce => random.below(size as usize) as u32,
+/// Plans of the collective and the algorithm whose turn it is.
+fn world(seed: u64, random: &mut Random) -> Vec<Plan> {
+    let (collective, algorithm) = pairs().cycle().nth(seed as usize).unwrap();
+    let is_long =
+        matches!(algorithm, Algorithm::Ring | Algorithm::Bruck) && !collective.is_irregular();
+    let size = match collective {
+        Collective::Message => 2,
+        _ => 1 + random.below(if is_long { 5 } else { 8 }) as u32,
+    };
+    let root = if collective.has_root() { random.below(size as usize) as u32 } else { 0 };
+    let degree = match algorithm {
+        Algorithm::Knomial => random.pick(&[2, 3, 4]),
+        Algorithm::Pairwise => random.pick(&[1, 2, 8]),
         _ => 0,
     };
     let multi = collective == Collective::Allreduce && random.chance(20);
     let buffers = if multi { 2 + random.below(2) as u16 } else { 1 };
     let percent = random.pick(&[0, 50, 100]);
-    plans(collective, algorithm, size, root, buffers, |_| random.chance(percent))
+    let case = Case { collective, algorithm, degree, size, root, buffers };
+    case.plans(|_| random.chance(percent))
 }
 
 /// Every mutant of a plan, other than the plan itself.
@@ -123,13 +132,8 @@ pub(super) fn derive_again(plan: &Plan) -> Plan {
         let sane = step.sources().iter().chain(step.target().iter()).all(|range| {
             u64::from(range.slot) + u64::from(range.blocks) < 1 << 20 && range.blocks > 0
         });
-        match step.causal {
-            _ if !sane => {}
-            true => match step.action {
-                Action::RecvCopy { peer, target } => builder.recv_causal(peer, target),
-                _ => builder.push(step.action.clone()),
-            },
-            false => builder.push(step.action.clone()),
+        if sane {
+            builder.push_step(step.action.clone(), step.causal, step.gate);
         }
     }
     builder.finish()
@@ -151,6 +155,7 @@ fn whole(plan: &Plan) -> Vec<Plan> {
     edit(|plan| plan.shape.size += 1);
     edit(|plan| plan.shape.root += 1);
     edit(|plan| plan.shape.buffers += 1);
+    edit(|plan| plan.shape.degree += 1);
     mutants
 }
 
@@ -170,12 +175,15 @@ fn step_mutants(step: &Step, plan: &Plan, index: usize, random: &mut Random) -> 
     edit(&mut |step| step.after.clear());
     edit(&mut |step| (step.causal, step.after) = (true, Vec::new()));
     edit(&mut |step| step.after.push(index as u32));
+    edit(&mut |step| step.gate = None);
+    edit(&mut |step| step.gate = Some(index as u32));
     for (place, dropped) in step.after.iter().copied().enumerate() {
         edit(&mut |step| step.after.retain(|after| *after != dropped));
         edit(&mut |step| step.after[place] = step.after[place].wrapping_sub(1));
     }
     if index > 0 {
         let more = random.below(index) as u32;
+        edit(&mut |step| step.gate = Some(more));
         edit(&mut |step| {
             step.after.push(more);
             step.after.sort_unstable();
@@ -207,8 +215,8 @@ fn action_mutants(action: &Action, plan: &Plan, random: &mut Random) -> Vec<Acti
             edit(&mut |action| {
                 for range in ranges_mut(action) {
                     (range.block, range.blocks) = (changed.block, changed.blocks);
-                    if range.buffer != Buffer::Scratch {
-                        range.slot = changed.block;
+                    if let Some(slot) = home(plan, *range) {
+                        range.slot = slot;
                     }
                 }
             });
@@ -271,6 +279,16 @@ fn range_mutants(range: Range, plan: &Plan, random: &mut Random) -> Vec<Range> {
     let buffers = [Buffer::In(0), Buffer::Out(0), Buffer::Scratch, Buffer::In(1), Buffer::Out(1)];
     mutants.extend(buffers.map(|buffer| Range { buffer, ..range }));
     mutants
+}
+
+/// The slot of an input or output that is its first block's place.
+fn home(plan: &Plan, range: Range) -> Option<u32> {
+    let is_home =
+        |slot: &u32| interface::is_at_home(&plan.shape, Range { slot: *slot, blocks: 1, ..range });
+    match range.buffer {
+        Buffer::Scratch => None,
+        _ => (0..interface::slots(plan, range.buffer)).find(is_home),
+    }
 }
 
 fn peer_mut(action: &mut Action) -> Option<&mut u32> {

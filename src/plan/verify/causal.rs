@@ -88,7 +88,7 @@ impl<'a> Graph<'a> {
         let mut writer_step = vec![usize::MAX; cell_count(plan)];
         for (index, step) in plan.steps.iter().enumerate() {
             let id = self.world.first[rank] + index;
-            let after = |step: usize| self.world.after(id).any(|after| after == step);
+            let after = |step: usize| self.world.is_after(id, step);
             for k in 0..step.range().blocks as usize {
                 let vertex = self.vertex(id, k);
                 let mut parents = Vec::new();

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 
 use super::Fault;
 use crate::plan::build::check as check_shape;
-use crate::plan::{
-    Action, Buffer, CONTRIBUTIONS_MAX, Collective, Plan, Range, Shape, Step, interface,
-};
+use crate::plan::interface;
+use crate::plan::{Action, Buffer, CONTRIBUTIONS_MAX, Collective, Plan, Range, Shape, Step};
 
 pub(super) fn check(plans: &[Plan]) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -39,12 +38,16 @@ pub(super) fn check(plans: &[Plan]) -> Vec<Fault> {
 }
 
 fn check_buffers(plan: &Plan, say: &mut impl FnMut(String)) {
-    let cells = u64::from(plan.blocks) * u64::from(plan.shape.buffers);
+    let slots = |buffer| u64::from(interface::slots(plan, buffer));
+    let cells = slots(Buffer::In(0)).max(slots(Buffer::Out(0))) * u64::from(plan.shape.buffers);
     if plan.blocks == 0 || cells.max(u64::from(plan.scratch)) > u64::from(CONTRIBUTIONS_MAX) {
         say(format!("{} blocks and {} scratch slots", plan.blocks, plan.scratch));
     }
-    if plan.scratch > 0 && plan.blocks != 1 {
-        say(format!("scratch in a plan of {} blocks, which cannot run on slices", plan.blocks));
+    if interface::blocks(&plan.shape).is_some_and(|blocks| plan.blocks != blocks) {
+        say(format!("{} blocks", plan.blocks));
+    }
+    if plan.scratch > 0 && !may_use_scratch(plan.shape.collective) {
+        say("scratch, whose slots are as long as the longest block, which not all know".into());
     }
     let ranges = plan.steps.iter().flat_map(|step| step.target().into_iter().chain(reads(step)));
     let scratch = ranges.filter(|range| range.buffer == Buffer::Scratch);
@@ -52,6 +55,11 @@ fn check_buffers(plan: &Plan, say: &mut impl FnMut(String)) {
     if u64::from(plan.scratch) != used {
         say(format!("{} scratch slots declared, {used} used", plan.scratch));
     }
+}
+
+/// Whether every rank knows how long the blocks are that it could hold for others.
+fn may_use_scratch(collective: Collective) -> bool {
+    !collective.has_own_lengths() || collective == Collective::Alltoallv
 }
 
 fn check_steps(plan: &Plan, faults: &mut Vec<Fault>) {
@@ -81,6 +89,9 @@ fn check_order(step: &Step, index: u32, say: &mut impl FnMut(String)) {
     if !step.after.is_sorted_by(|a, b| a < b) || step.after.last().is_some_and(|a| *a >= index) {
         say(format!("`after` is {:?}, not earlier steps, each once, ascending", step.after));
     }
+    if step.gate.is_some_and(|gate| gate >= index || !step.is_receive()) {
+        say("only a receive can have a gate, which is an earlier step".into());
+    }
     if step.causal && !(step.is_receive() && step.after.is_empty()) {
         say("only a receive that comes after no step can be causal".into());
     }
@@ -99,9 +110,7 @@ fn check_ranges(plan: &Plan, step: &Step, say: &mut impl FnMut(String)) {
     }
     if let Some(target) = step.target() {
         check_range(plan, target, say);
-        let has_output = !interface::outputs(plan).is_empty();
-        let is_output = matches!(target.buffer, Buffer::Out(_)) && has_output;
-        if !is_output && target.buffer != Buffer::Scratch {
+        if !interface::may_write(&plan.shape, target) {
             say(format!("{target:?} is written: not an output, not scratch"));
         }
         if reads(step).any(|source| source.meets(&target) && source.slot != target.slot) {
@@ -111,25 +120,22 @@ fn check_ranges(plan: &Plan, step: &Step, say: &mut impl FnMut(String)) {
 }
 
 fn check_range(plan: &Plan, range: Range, say: &mut impl FnMut(String)) {
-    let slots = match range.buffer {
-        Buffer::Scratch => plan.scratch,
-        Buffer::In(i) | Buffer::Out(i) if i < plan.shape.buffers => plan.blocks,
-        Buffer::In(_) | Buffer::Out(_) => 0,
-    };
+    let shape = &plan.shape;
+    let slots = interface::slots(plan, range.buffer);
     if range.blocks == 0
         || end(range.slot, range.blocks) > u64::from(slots)
         || end(range.block, range.blocks) > u64::from(plan.blocks)
     {
-        say(format!("{range:?} is empty or leaves its buffer"));
+        return say(format!("{range:?} is empty or leaves its buffer"));
     }
-    let is_own = plan.shape.collective == Collective::Allgather
-        && matches!(range.buffer, Buffer::In(_))
-        && (range.slot, range.block, range.blocks) == (0, plan.shape.rank, 1);
-    if range.buffer != Buffer::Scratch && range.slot != range.block && !is_own {
-        say(format!("{range:?} is not in its own slot, which may be shorter"));
+    if range.blocks > 1 && (shape.is_sliced() || shape.collective.is_irregular()) {
+        say(format!("{range:?} is more than one block, which has no one place in slices"));
     }
-    if plan.shape.in_place && matches!(range.buffer, Buffer::In(_)) {
-        say(format!("{range:?} is an output in place, and must be named so"));
+    if range.buffer != Buffer::Scratch && !interface::is_at_home(shape, range) {
+        say(format!("{range:?} is not in its own slots, whose lengths may differ"));
+    }
+    if interface::place(shape, range) != range {
+        say(format!("{range:?} has another name in place, which it must be called by"));
     }
 }
 

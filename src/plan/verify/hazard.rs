@@ -1,11 +1,12 @@
 //! Conflicts between steps of one rank, found cell by cell: each step must come after the last writer of every cell
-//! that it touches and, if it writes, after the readers since.
+//! that it touches and, if it writes, after the readers since. In a cell of scratch whose blocks may differ in length
+//! it must also come after those who touched it with other blocks, which may be longer than all since.
 //!
 //! A causal receive has no order of its own; what it would need becomes a claim, for `causal` to prove.
 
-use super::{Fault, World, cell_count, cells, input_cell};
+use super::{Fault, World, cell, cell_count, cells};
 use crate::plan::Plan;
-use crate::plan::interface::inputs;
+use crate::plan::interface::{inputs, is_uniform};
 
 /// That causal receive `receive` need not wait for `earlier`, an earlier step of its rank, before it writes or reads
 /// `cell`. The steps are ids.
@@ -32,16 +33,31 @@ struct Cells<'a> {
     holds_input: Vec<bool>,
     writer: Vec<Option<usize>>,
     readers: Vec<Vec<usize>>,
+    /// Cells whose blocks may differ in length, of scratch, begin here.
+    mixed: usize,
+    /// For each of them, the block in it.
+    held: Vec<u32>,
+    /// And those who touched it with other blocks, for whom nobody since stands, with the blocks.
+    before: Vec<Vec<(usize, u32)>>,
 }
 
 impl<'a> Cells<'a> {
     fn new(plan: &'a Plan) -> Self {
         let count = cell_count(plan);
         let mut holds_input = vec![false; count];
-        for (buffer, slot, _) in inputs(plan) {
-            holds_input[input_cell(plan, buffer, slot)] = true;
+        for input in inputs(plan) {
+            holds_input[cell(plan, input)] = true;
         }
-        Self { plan, holds_input, writer: vec![None; count], readers: vec![Vec::new(); count] }
+        let mixed = if is_uniform(&plan.shape) { 0 } else { plan.scratch as usize };
+        Self {
+            plan,
+            holds_input,
+            writer: vec![None; count],
+            readers: vec![Vec::new(); count],
+            mixed: count - mixed,
+            held: vec![0; mixed],
+            before: vec![Vec::new(); mixed],
+        }
     }
 
     fn step(
@@ -55,7 +71,7 @@ impl<'a> Cells<'a> {
         let mut need = |earlier: usize, cell: usize, why: &str| {
             if step.causal {
                 claims.push(Claim { receive: id, earlier, cell });
-            } else if !world.after(id).any(|after| after == earlier) {
+            } else if !world.is_after(id, earlier) {
                 let index = earlier - world.first[world.steps[id].0];
                 faults.push(world.fault(id, format!("hazard with step {index}: {why}")));
             }
@@ -71,16 +87,34 @@ impl<'a> Cells<'a> {
                 self.readers[cell].push(id);
             }
         }
-        for cell in step.target().into_iter().flat_map(|target| cells(self.plan, target)) {
-            for reader in self.readers[cell].drain(..).filter(|reader| *reader != id) {
-                need(reader, cell, "overwritten while it may still be read");
-            }
-            if let Some(writer) = self.writer[cell].replace(id) {
-                need(writer, cell, "written twice without order");
+        if let Some(target) = step.target() {
+            for (block, cell) in (target.block..).zip(cells(self.plan, target)) {
+                for earlier in self.keep(id, cell, block) {
+                    need(earlier, cell, "overwritten while an earlier block may still be read");
+                }
+                for reader in self.readers[cell].drain(..).filter(|reader| *reader != id) {
+                    need(reader, cell, "overwritten while it may still be read");
+                }
+                if let Some(writer) = self.writer[cell].replace(id) {
+                    need(writer, cell, "written twice without order");
+                }
             }
         }
         for range in unwritten {
             faults.push(world.fault(id, format!("{range:?} is read but never written before")));
         }
+    }
+
+    /// Those who touched a cell of blocks that may differ in length before the last writer, with other blocks. Notes
+    /// that a step writes `block` there now.
+    fn keep(&mut self, id: usize, cell: usize, block: u32) -> Vec<usize> {
+        let Some(index) = cell.checked_sub(self.mixed) else { return Vec::new() };
+        let held = std::mem::replace(&mut self.held[index], block);
+        let last = self.readers[cell].iter().copied().chain(self.writer[cell]);
+        let before = &mut self.before[index];
+        let needed = before.iter().map(|(step, _)| *step).collect();
+        before.extend(last.filter(|step| *step != id).map(|step| (step, held)));
+        before.retain(|(_, theirs)| *theirs != block);
+        needed
     }
 }

@@ -17,8 +17,7 @@ mod value;
 
 use std::fmt;
 
-use super::interface::in_place_slot;
-use super::{Buffer, Plan, Range, Step};
+use super::{Buffer, Plan, Range, Step, interface};
 
 /// Something that a plan does wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,34 +94,42 @@ impl<'a> World<'a> {
         step.after.iter().map(move |earlier| self.first[rank] + *earlier as usize)
     }
 
+    /// Whether a step comes after `earlier`, a step of its rank.
+    fn is_after(&self, id: usize, earlier: usize) -> bool {
+        let (rank, step) = self.steps[id];
+        step.after.binary_search(&((earlier - self.first[rank]) as u32)).is_ok()
+    }
+
+    /// The ids of all steps of its rank that a step waits for.
+    fn waits_for(&self, id: usize) -> impl Iterator<Item = usize> {
+        let (rank, step) = self.steps[id];
+        self.after(id).chain(step.gate.map(|gate| self.first[rank] + gate as usize))
+    }
+
     fn fault(&self, id: usize, text: String) -> Fault {
         let rank = self.steps[id].0;
         Fault { rank: rank as u32, step: Some((id - self.first[rank]) as u32), text }
     }
 }
 
-/// The cells of a range, as indices below [`cell_count`].
+/// The cells of a range that has its one name, as indices below [`cell_count`].
 fn cells(plan: &Plan, range: Range) -> std::ops::Range<usize> {
-    let (blocks, buffers) = (plan.blocks as usize, usize::from(plan.shape.buffers));
+    let slots = |buffer| interface::slots(plan, buffer) as usize;
+    let (buffers, output) = (usize::from(plan.shape.buffers), slots(Buffer::Out(0)));
     let buffer = match range.buffer {
-        Buffer::Out(i) => usize::from(i),
-        Buffer::In(i) => buffers + usize::from(i),
-        Buffer::Scratch => 2 * buffers,
+        Buffer::Out(i) => usize::from(i) * output,
+        Buffer::In(i) => buffers * output + usize::from(i) * slots(Buffer::In(0)),
+        Buffer::Scratch => buffers * (output + slots(Buffer::In(0))),
     };
-    let first = buffer * blocks + range.slot as usize;
+    let first = buffer + range.slot as usize;
     first..first + range.blocks as usize
 }
 
 fn cell_count(plan: &Plan) -> usize {
-    2 * usize::from(plan.shape.buffers) * plan.blocks as usize + plan.scratch as usize
+    cells(plan, Range::scratch(plan.scratch)).start
 }
 
-/// The cell of a contribution: input i is output i in place.
-fn input_cell(plan: &Plan, buffer: u16, slot: u32) -> usize {
-    let range = if plan.shape.in_place {
-        Range::block(Buffer::Out(buffer), in_place_slot(&plan.shape, slot))
-    } else {
-        Range::block(Buffer::In(buffer), slot)
-    };
-    cells(plan, range).start
+/// The cell of a block of an input or output, under whichever name.
+fn cell(plan: &Plan, block: Range) -> usize {
+    cells(plan, interface::place(&plan.shape, block)).start
 }

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use super::message::Partners;
-use super::{Fault, World, cell_count, cells, input_cell};
-use crate::plan::{Action, Buffer, Collective, Plan, Range, interface};
+use super::{Fault, World, cell, cell_count, cells};
+use crate::plan::{Action, Collective, Plan, Range, interface};
 
 type Tree = usize;
 
@@ -105,36 +105,31 @@ pub(super) fn run(
 ) {
     let mut trees = Trees::default();
     let mut memory: Vec<_> = world.plans.iter().map(|plan| inputs(plan, &mut trees)).collect();
-    let mut wire: HashMap<usize, Vec<Option<Tree>>> = HashMap::new();
+    let mut wire: Vec<Vec<Option<Tree>>> = vec![Vec::new(); world.steps.len()];
     for id in sequence {
         let (rank, step) = world.steps[*id];
-        let range = step.range();
-        let incoming =
-            partners[*id].filter(|_| step.is_receive()).and_then(|send| wire.remove(&send));
-        let mut result = Vec::new();
-        for k in 0..range.blocks as usize {
-            let mut operands: Vec<_> = (step.sources().iter())
-                .map(|source| memory[rank][cells(&world.plans[rank], *source).start + k])
-                .collect();
-            if let Some(incoming) = &incoming {
-                let first = matches!(step.action, Action::RecvReduce { incoming_first: true, .. });
-                operands.insert(if first { 0 } else { operands.len() }, incoming[k]);
-            }
-            let block = range.block + k as u32;
-            for found in operands.iter().flatten().map(|tree| trees.facts[*tree].block) {
+        let (plan, range) = (&world.plans[rank], step.range());
+        let send = partners[*id].filter(|_| step.is_receive());
+        let incoming = send.map(|send| std::mem::take(&mut wire[send]));
+        let is_first = matches!(step.action, Action::RecvReduce { incoming_first: true, .. });
+        let starts: Vec<_> =
+            step.sources().iter().map(|source| cells(plan, *source).start).collect();
+        let mut result = Vec::with_capacity(range.blocks as usize);
+        for (k, block) in (range.block..range.block + range.blocks).enumerate() {
+            let incoming = incoming.as_ref().map(|incoming| incoming[k]);
+            let local = starts.iter().map(|start| memory[rank][start + k]);
+            let first = incoming.filter(|_| is_first).into_iter();
+            let operands = first.chain(local).chain(incoming.filter(|_| !is_first));
+            for found in operands.clone().flatten().map(|tree| trees.facts[tree].block) {
                 if found != block {
                     faults.push(world.fault(*id, format!("block {found} where {block} should be")));
                 }
             }
-            result.push(combine(&mut trees, &operands, is_last(&step.action)));
+            result.push(combine(&mut trees, operands, is_last(&step.action)));
         }
         match step.target() {
-            None => {
-                wire.insert(*id, result);
-            }
-            Some(target) => {
-                memory[rank][cells(&world.plans[rank], target)].copy_from_slice(&result)
-            }
+            None => wire[*id] = result,
+            Some(target) => memory[rank][cells(plan, target)].copy_from_slice(&result),
         }
     }
     compare(world.plans, &trees, &memory, faults);
@@ -145,8 +140,11 @@ fn is_last(action: &Action) -> bool {
 }
 
 /// Left to right; nothing if an operand was never written.
-fn combine(trees: &mut Trees, operands: &[Option<Tree>], last: bool) -> Option<Tree> {
-    let mut operands = operands.iter().copied();
+fn combine(
+    trees: &mut Trees,
+    mut operands: impl Iterator<Item = Option<Tree>>,
+    last: bool,
+) -> Option<Tree> {
     let mut result = operands.next()??;
     for operand in operands {
         result = trees.node(result, operand?);
@@ -158,9 +156,9 @@ fn combine(trees: &mut Trees, operands: &[Option<Tree>], last: bool) -> Option<T
 fn inputs(plan: &Plan, trees: &mut Trees) -> Vec<Option<Tree>> {
     let mut memory = vec![None; cell_count(plan)];
     let shape = plan.shape;
-    for (buffer, slot, block) in interface::inputs(plan) {
-        let contributor = shape.rank * u32::from(shape.buffers) + u32::from(buffer);
-        memory[input_cell(plan, buffer, slot)] = Some(trees.leaf(contributor, block));
+    for input in interface::inputs(plan) {
+        let contributor = interface::contributor(&shape, input.buffer);
+        memory[cell(plan, input)] = Some(trees.leaf(contributor, input.block));
     }
     memory
 }
@@ -169,33 +167,31 @@ fn inputs(plan: &Plan, trees: &mut Trees) -> Vec<Option<Tree>> {
 fn compare(plans: &[Plan], trees: &Trees, memory: &[Vec<Option<Tree>>], faults: &mut Vec<Fault>) {
     let mut seen = HashMap::new();
     for (plan, memory) in plans.iter().zip(memory) {
-        for buffer in 0..plan.shape.buffers {
-            for block in interface::outputs(plan) {
-                let cell = cells(plan, Range::block(Buffer::Out(buffer), block)).start;
-                let mut say = |text: &str| {
-                    let text = format!("block {block} of output {buffer}: {text}");
-                    faults.push(Fault { rank: plan.shape.rank, step: None, text });
-                };
-                let Some(tree) = memory[cell] else {
-                    say("was never written");
-                    continue;
-                };
-                judge(plan, &trees.facts[tree], block, &mut say);
-                let first = *seen.entry(block).or_insert(tree);
-                if first != tree && plan.shape.collective != Collective::Barrier {
-                    say("another order of reduction than elsewhere");
-                }
+        for output in interface::outputs(plan) {
+            let mut say = |text: &str| {
+                let text = format!("block {} of {:?}: {text}", output.block, output.buffer);
+                faults.push(Fault { rank: plan.shape.rank, step: None, text });
+            };
+            let Some(tree) = memory[cell(plan, output)] else {
+                say("was never written");
+                continue;
+            };
+            judge(plan, &trees.facts[tree], output, &mut say);
+            let all = interface::contributors(&plan.shape, output.block);
+            let first = *seen.entry((output.block, all)).or_insert(tree);
+            if first != tree && plan.shape.collective != Collective::Barrier {
+                say("another order of reduction than elsewhere");
             }
         }
     }
 }
 
 /// Judges one output block by itself.
-fn judge(plan: &Plan, facts: &Facts, block: u32, say: &mut impl FnMut(&str)) {
+fn judge(plan: &Plan, facts: &Facts, output: Range, say: &mut impl FnMut(&str)) {
     let shape = plan.shape;
-    let all = interface::contributors(&shape, block);
-    let (reduces, expected) = (all.len() > 1, bits(all));
-    if facts.block != block {
+    let expected = bits(interface::contributors(&shape, output.block));
+    let is_final = interface::is_marked_final(&shape, output.block);
+    if facts.block != output.block {
         say("holds another block");
     }
     if facts.contributors != expected {
@@ -204,13 +200,13 @@ fn judge(plan: &Plan, facts: &Facts, block: u32, say: &mut impl FnMut(&str)) {
     if facts.twice && shape.collective != Collective::Barrier {
         say("a contribution came twice");
     }
-    if shape.algorithm.is_ordered() && facts.interval.is_none() {
+    if shape.is_ordered() && facts.interval.is_none() {
         say("operands are out of rank order");
     }
     if facts.spoilt {
         say("a final value was combined again");
     }
-    if facts.is_final != reduces {
-        say(if reduces { "was never marked as final" } else { "was marked as final" });
+    if facts.is_final != is_final {
+        say(if is_final { "was never marked as final" } else { "was marked as final" });
     }
 }

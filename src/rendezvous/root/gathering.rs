@@ -123,7 +123,8 @@ impl<'a> Gathering<'a> {
             let joiner = slot.and_then(|slot| self.joiners.get(slot));
             joiner.and_then(|joiner| joiner.member.as_ref()).unwrap_or(&self.own).entry.clone()
         };
-        Table { entries: self.arrived.iter().map(entry).collect() }
+        let rules = self.own.rules.text.clone();
+        Table { entries: self.arrived.iter().map(entry).collect(), rules }
     }
 
     fn links(&mut self) -> Result<Vec<(usize, Socket)>, Error> {

@@ -42,6 +42,8 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<u64, Error> {
         fork_us.push(start.elapsed().as_secs_f64() * 1e6);
     }
     let during = Held::now();
+    // Whoever goes on makes links for other calls: not before everybody has counted.
+    bench.barrier()?;
     let operations = bench.sum(bench.store.operations() - operations)?;
     let mut grown = [
         (during.descriptors as f64) - (before.descriptors as f64),

@@ -1,4 +1,4 @@
-//! `collect bench`: measures collectives, creation and forks, and checks every result.
+//! `collect bench`: measures collectives, creation and forks, and checks every result; makes tables of algorithms.
 //!
 //! Started by itself with `-n` it starts its own ranks (each is this program again, in a run of its own); inside a
 //! launcher it joins. Rank 0 prints. Measurements begin with a barrier; a collective's time is the maximum over the
@@ -10,6 +10,7 @@ mod fork;
 mod pattern;
 mod report;
 mod statistics;
+mod tune;
 
 use std::env;
 use std::process::ExitCode;
@@ -23,6 +24,9 @@ use crate::args::{BenchArguments, BenchKind, Format, RunArguments, WaitMode};
 use crate::run;
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode, String> {
+    if arguments.output.is_some() && arguments.kind != BenchKind::Tune {
+        return Err("--output is where tune writes its table; other kinds print only".into());
+    }
     if env::var_os("LIBCOLLECT_RANK").is_some() {
         return join(arguments).map_err(|error| error.to_string());
     }
@@ -51,6 +55,7 @@ fn join(arguments: &BenchArguments) -> Result<ExitCode, Error> {
     let wrong = match arguments.kind {
         BenchKind::Create => create::measure(&bench)?,
         BenchKind::Fork => fork::measure(&bench)?,
+        BenchKind::Tune => tune::measure(&bench)?,
         _ => collectives::measure(&bench)?,
     };
     bench.barrier()?;

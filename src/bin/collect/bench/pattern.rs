@@ -23,6 +23,7 @@ pub(crate) fn result(size: usize, at: usize, op: Op) -> (i64, i64) {
         Op::Band => whole(all.fold(-1, |a, b| a & b)),
         Op::Bor => whole(all.fold(0, |a, b| a | b)),
         Op::Bxor => whole(all.fold(0, |a, b| a ^ b)),
+        Op::PremulSum | Op::Custom => unreachable!("the command line offers no {op}"),
     }
 }
 

@@ -30,7 +30,8 @@ impl Line {
         let n = self.ranks as f64;
         let factor = match self.collective {
             "allreduce" => 2.0 * (n - 1.0) / n,
-            "allgather" => (n - 1.0) / n,
+            "allgather" | "allgatherv" | "gather" | "gatherv" | "scatter" | "scatterv"
+            | "reduce_scatter" | "reduce_scatterv" | "alltoall" | "alltoallv" => (n - 1.0) / n,
             _ => 1.0,
         };
         self.algbw() * factor

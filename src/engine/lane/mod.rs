@@ -9,12 +9,17 @@
 //! blocking calls never hands over, and an idle process makes no system call. The decisions are `handover`'s, which is
 //! checked by a model; here is what they move.
 //!
-//! Lock order: the lane's state, then a completion's.
+//! Lock order: the lane's state, then a completion's. Who ends a completion that a caller may hold has neither: its hooks
+//! take them.
 #![forbid(unsafe_code)]
+
+mod background;
+mod driver;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,17 +28,14 @@ use parking_lot::{Condvar, Mutex};
 
 use super::completion::Completion;
 use super::core::{Command, Core, Registration};
-use super::handover::{Ask, Duty, Handover, Heir};
+use super::handover::Handover;
 use super::limits::Limits;
 use super::operation::Operation;
 use super::program::Program;
-use super::waiting::{Next, Pace};
 use crate::config::Wait;
 use crate::error::Error;
 use crate::link::{Mesh, Wake, syscall};
-
-/// The first and the longest time between two looks of the background thread at a lane that callers drive.
-const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+use background::Callback;
 
 /// Operations and completions that are there from the start: how many are in use at once, and how many of them come back
 /// late, is a matter of timing.
@@ -61,6 +63,8 @@ struct State {
     )]
     spare_operations: Vec<Box<Operation>>,
     spare_completions: VecDeque<Arc<Completion>>,
+    /// For the background thread, until that ends.
+    callbacks: Option<VecDeque<Callback>>,
 }
 
 /// One I/O shard of an endpoint, and its background thread.
@@ -120,6 +124,7 @@ impl Lane {
                 handover: Handover::new(seat),
                 spare_operations,
                 spare_completions,
+                callbacks: Some(VecDeque::new()),
             }),
             broken: OnceLock::new(),
             called: Condvar::new(),
@@ -180,17 +185,36 @@ impl Lane {
         &self,
         fill: impl FnOnce(Option<Box<Operation>>) -> Box<Operation>,
     ) -> Arc<Completion> {
+        self.submitting(1, |state, completion| state.push(completion, fill))
+    }
+
+    /// Submits so many operations as one: they begin together, and the completion ends when the last of them has, with
+    /// the first error of any. `fill` makes each, by its number, as for [`Lane::submit`].
+    pub fn submit_many(
+        &self,
+        count: usize,
+        mut fill: impl FnMut(usize, Option<Box<Operation>>) -> Box<Operation>,
+    ) -> Arc<Completion> {
+        self.submitting(count, |state, completion| {
+            for at in 0..count {
+                state.push(completion, |spare| fill(at, spare));
+            }
+        })
+    }
+
+    /// Lets `push` submit so many operations under the lane's lock.
+    fn submitting(
+        &self,
+        count: usize,
+        push: impl FnOnce(&mut State, &Arc<Completion>),
+    ) -> Arc<Completion> {
         prepare_thread();
         let mut state = self.state.lock();
-        let completion = state.completion();
-        if let Some(error) = self.broken.get() {
-            completion.end(Err(error.clone()));
-            return completion;
+        let completion = state.completion(count);
+        match self.broken.get() {
+            None => push(&mut state, &completion),
+            Some(error) => completion.fail(error.clone()),
         }
-        let spare = state.spare_operations.pop();
-        let mut operation = fill(spare);
-        operation.completion = Some(Arc::clone(&completion));
-        state.handover.push(Command::Submit(operation));
         completion
     }
 
@@ -221,7 +245,7 @@ impl Lane {
             && let Some(error) = self.broken.get()
         {
             // The driver's panic may have lost the operation, so nobody else ends it.
-            completion.end(Err(error.clone()));
+            completion.fail(error.clone());
         }
         completion.outcome()
     }
@@ -235,6 +259,16 @@ impl Lane {
             });
             self.leave_seat(seat);
         }
+    }
+
+    /// A completion for somebody to wait on who waits for any of several: [`Lane::wait`], then [`Lane::give_back`].
+    pub(super) fn ticket(&self) -> Arc<Completion> {
+        self.state.lock().completion(1)
+    }
+
+    /// What ends the poll of this lane's driver.
+    pub(super) fn waker(&self) -> &Arc<dyn Wake> {
+        &self.waker
     }
 
     /// Keeps a completion whose request is gone for another operation.
@@ -259,6 +293,8 @@ impl Lane {
             self.leave_seat(seat);
             break;
         }
+        // However little time there was, every operation ends.
+        self.prod();
         let mut state = self.state.lock();
         state.handover.stop();
         self.called.notify_all();
@@ -283,208 +319,32 @@ impl Lane {
         drop(state);
         self.prod();
     }
-
-    /// Takes the seat, or sleeps until there may be reason to look again.
-    fn take_seat(&self, ticket: &Arc<Completion>, until: Option<Instant>) -> Option<Box<Seat>> {
-        let mut state = self.state.lock();
-        if let Some(error) = self.broken.get() {
-            ticket.end(Err(error.clone()));
-            return None;
-        }
-        if ticket.is_ended() {
-            return None;
-        }
-        let wakes = match state.handover.ask(ticket) {
-            Ask::Drive(seat) => return Some(seat),
-            Ask::Sleep { wakes } => wakes,
-        };
-        drop(state);
-        if wakes {
-            self.waker.wake();
-        }
-        ticket.sleep(until);
-        let mut state = self.state.lock();
-        state.handover.end_wait(ticket);
-        if ticket.is_ended() || until.is_some_and(|until| Instant::now() >= until) {
-            // A nudge that came meanwhile goes to somebody else.
-            self.pass_on(&mut state);
-            return None;
-        }
-        state.handover.try_take()
-    }
-
-    /// Puts the seat back at the end of a turn.
-    fn leave_seat(&self, seat: Box<Seat>) {
-        let mut state = self.state.lock();
-        state.handover.put_back(seat);
-        self.pass_on(&mut state);
-    }
-
-    /// If the seat is free, sees to it that somebody takes it who must.
-    fn pass_on(&self, state: &mut State) {
-        let State { handover, spare_operations, .. } = state;
-        let Some(seat) = handover.free_seat() else { return };
-        seat.core.take_ended(spare_operations);
-        match handover.pass_on(|seat| seat.core.is_busy()) {
-            Heir::Nobody => {}
-            Heir::Waiter(waiter) => waiter.nudge(),
-            Heir::Background => {
-                self.called.notify_one();
-            }
-        }
-    }
-
-    /// Runs a driver's work; a panic in it, or a poll that fails, ends every world of the endpoint.
-    fn guarded(
-        &self,
-        seat: &mut Box<Seat>,
-        work: impl FnOnce(&Self, &mut Seat) -> Result<(), Error>,
-    ) {
-        let result = catch_unwind(AssertUnwindSafe(|| work(self, seat)));
-        let error = match result {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(panic) => Error::Internal(text_of(&*panic)),
-        };
-        log::error!("an endpoint fails: {error}");
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            seat.core.fail_all(&error);
-            seat.core.work();
-        }));
-        let mut state = self.state.lock();
-        state.handover.awake();
-        let mut commands = Vec::new();
-        state.handover.take_commands(&mut commands);
-        for command in commands {
-            if let Command::Submit(operation) = command
-                && let Some(completion) = &operation.completion
-            {
-                completion.end(Err(error.clone()));
-            }
-        }
-        state.handover.waiters().for_each(|waiter| waiter.end(Err(error.clone())));
-        // Only now is a caller's memory out of reach for certain: nobody drives any more.
-        let _ = self.broken.set(error);
-    }
-
-    /// Hands the inbox to the core. Whether there was something in it.
-    fn take_commands(&self, seat: &mut Seat) -> bool {
-        let mut state = self.state.lock();
-        state.handover.take_commands(&mut seat.commands);
-        seat.core.take_ended(&mut state.spare_operations);
-        drop(state);
-        let any = !seat.commands.is_empty();
-        for command in seat.commands.drain(..) {
-            seat.core.command(command);
-        }
-        any
-    }
-
-    /// Drives until `is_done`, or until `until`.
-    fn drive(
-        &self,
-        seat: &mut Seat,
-        until: Option<Instant>,
-        is_done: &dyn Fn(&Core) -> bool,
-    ) -> Result<(), Error> {
-        let mut pace = Pace::new(self.wait, self.fits);
-        loop {
-            self.take_commands(seat);
-            let has_more = seat.core.work();
-            if is_done(&seat.core) || until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(());
-            }
-            let came = if has_more || pace.next() == Next::Look {
-                seat.core.poll(Some(Duration::ZERO))?
-            } else {
-                self.sleep(seat, until)?
-            };
-            if came || has_more {
-                pace.restart();
-            }
-        }
-    }
-
-    /// Sleeps in the mesh's poll, unless there are commands (or a driver's reason to leave) already.
-    fn sleep(&self, seat: &mut Seat, until: Option<Instant>) -> Result<bool, Error> {
-        if !self.state.lock().handover.may_sleep() {
-            return Ok(true);
-        }
-        let now = seat.core.now();
-        let due = seat.core.due().map(|due| Duration::from_nanos(due.saturating_sub(now)));
-        let mine = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let limit = match (due, mine) {
-            (Some(due), Some(mine)) => Some(due.min(mine)),
-            (due, mine) => due.or(mine),
-        };
-        let came = seat.core.poll(limit);
-        self.state.lock().handover.awake();
-        came
-    }
-
-    fn run_background(&self) {
-        let blocked = syscall::signals::block_signals();
-        if let Err(error) = &blocked {
-            log::warn!("blocking signals in the background thread: {error}");
-        }
-        let mut look = LOOK.0;
-        let mut state = self.state.lock();
-        loop {
-            match state.handover.look(self.broken.get().is_some()) {
-                Duty::End => return,
-                Duty::Drive(seat) => {
-                    drop(state);
-                    self.take_background_turn(seat);
-                    look = LOOK.0;
-                    state = self.state.lock();
-                }
-                Duty::Nap => {
-                    self.called.wait_for(&mut state, look);
-                    look = (look * 2).min(LOOK.1);
-                }
-            }
-        }
-    }
-
-    /// The background thread drives until a caller wants the seat.
-    fn take_background_turn(&self, mut seat: Box<Seat>) {
-        self.guarded(&mut seat, |lane, seat| {
-            loop {
-                lane.take_commands(seat);
-                let has_more = seat.core.work();
-                if lane.state.lock().handover.must_background_leave() {
-                    return Ok(());
-                }
-                if has_more {
-                    seat.core.poll(Some(Duration::ZERO))?;
-                } else {
-                    lane.sleep(seat, None)?;
-                }
-            }
-        });
-        self.leave_seat(seat);
-    }
 }
 
 impl State {
-    /// A completion as new.
-    fn completion(&mut self) -> Arc<Completion> {
+    /// Submits an operation, from a used one if there is one.
+    fn push(
+        &mut self,
+        completion: &Arc<Completion>,
+        fill: impl FnOnce(Option<Box<Operation>>) -> Box<Operation>,
+    ) {
+        let mut operation = fill(self.spare_operations.pop());
+        operation.completion = Some(Arc::clone(completion));
+        self.handover.push(Command::Submit(operation));
+    }
+
+    /// A completion as new, of so many operations.
+    fn completion(&mut self, parts: usize) -> Arc<Completion> {
         for _ in 0..2 {
             let Some(mut spare) = self.spare_completions.pop_front() else { break };
             if let Some(completion) = Arc::get_mut(&mut spare) {
-                completion.renew();
+                completion.renew(parts);
                 return spare;
             }
             self.spare_completions.push_back(spare);
         }
-        Arc::default()
+        Arc::new(Completion::new(parts))
     }
-}
-
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }
 
 /// Lets this thread allocate now what it needs for its first sleep at a lock: the lock library does so then, and when a
