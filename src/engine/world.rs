@@ -209,12 +209,12 @@ impl World {
         *uses - 1
     }
 
-    /// What the messages from this rank here are called, but for tag and turn; at the other end those to this rank.
+    /// The class of the messages that come here from that rank.
     pub(super) fn incoming(&self, from: u32) -> Class {
         if from < self.rank { Class::Upward } else { Class::Downward }
     }
 
-    /// What the messages to this rank are called.
+    /// The class of the messages that go to that rank.
     pub(super) fn outgoing(&self, to: u32) -> Class {
         if self.rank < to { Class::Upward } else { Class::Downward }
     }
