@@ -13,12 +13,13 @@ CXX := c++
 WARNINGS := -Wall -Wextra -Werror -pedantic
 RANKS := 4
 SCHEDULES := 200000
+export SOAK_SECONDS ?= 1800
 
 COLLECT := target/release/collect
 HEADER := include/collect/collect.h
 LIBRARY := build/lib/libcollect.so.0
 LINK = -Lbuild/lib -lcollect -Wl,-rpath,$(CURDIR)/build/lib
-C_SOURCES := $(wildcard examples/*/*.c examples/*/*.cc examples/*/*.hpp tests/c/*.c tests/c/*.h tests/c/*.cc)
+C_SOURCES := $(wildcard examples/*/*.c examples/*/*.cc examples/*/*.hpp tests/c/*.c tests/c/*.h tests/c/*.cc tests/c/*/*.c)
 DIGITS := $(wildcard examples/digits/*.cc)
 
 # What a check could not do: a line `NAME: why` each. Tests append to it too.
@@ -29,7 +30,7 @@ unexport LIBCOLLECT_RANK LIBCOLLECT_SIZE LIBCOLLECT_LOCAL_RANK LIBCOLLECT_LOCAL_
 unexport LIBCOLLECT_STORE LIBCOLLECT_STORE_TOKEN CARGO_TARGET_DIR
 
 .PHONY: test tools skips build bench clean
-.PHONY: $(CHECKS) test-large test-faults test-schedules test-loom test-sanitize test-asan test-tsan
+.PHONY: $(CHECKS) test-large test-faults test-schedules soak test-loom test-sanitize test-asan test-tsan
 
 test: tools
 	@mkdir -p build
@@ -103,6 +104,7 @@ bench: build
 	@echo "== $@"
 	$(if $(wildcard benches/*.rs),$(CARGO) bench --locked --bench '*')
 	for kind in allreduce broadcast barrier create fork; do $(COLLECT) bench $$kind -n $(RANKS); done
+	$(COLLECT) bench failure
 
 test-large:
 	@echo "== $@"
@@ -111,6 +113,11 @@ test-large:
 test-faults:
 	@echo "== $@"
 	@$(call run_tests,--release --test faults,long)
+
+# It prints its figures; it ends by itself, also when it hangs.
+soak:
+	@echo "== $@"
+	$(CARGO) test --locked --release --test soak -- --ignored --exact --nocapture a_soak_leaves_nothing_behind
 
 test-schedules:
 	@echo "== $@"
@@ -127,8 +134,8 @@ test-loom:
 # Sanitizers work on stable Rust through RUSTC_BOOTSTRAP; --target keeps build scripts and macros plain.
 TARGET := $(shell rustc -vV 2> /dev/null | sed -n 's/^host: //p')
 RULES := layers tidy header abi tool planted loom_handover
-# What is preloaded does not go with a sanitizer, and the long tests are too long with one.
-UNFIT := cost call_costs bytes tcp_allocations c_programs large faults
+# What is preloaded does not go with a sanitizer, the long tests are too long with one, and deadlines of a second too short.
+UNFIT := cost call_costs scarcity bytes tcp_allocations large faults faulty soak
 SANITIZED := $(patsubst tests/%.rs,--test=%,$(filter-out $(patsubst %,tests/%.rs,$(RULES) $(UNFIT)),$(wildcard tests/*.rs)))
 # Fewer schedules of the simulation, and no proofs of plans, which are pure and safe: each step is some ten times slower.
 SANITIZED_SCHEDULES := COLLECT_SIM_SCHEDULES=500
@@ -136,27 +143,31 @@ SANITIZED_SCHEDULES := COLLECT_SIM_SCHEDULES=500
 # that have threads. These tests return values from threads, or have none; what they test has one thread each.
 BEYOND_TSAN := --skip link::tcp::tests --skip rendezvous::tests --skip ffi::exchange::tests \
   --skip random_programs_under_random_schedules --skip plan::tests
-ASAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
+# COLLECT_C_SANITIZER: C programs are instrumented too, and the C compiler's runtime then serves the library as well.
+ASAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address COLLECT_C_SANITIZER=address \
   $(CARGO) test --locked --target $(TARGET) --target-dir target/asan
 TSAN = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
-  TSAN_OPTIONS=suppressions=$(CURDIR)/tsan.supp \
+  COLLECT_C_SANITIZER=thread TSAN_OPTIONS=suppressions=$(CURDIR)/tsan.supp \
   $(CARGO) test --locked --target $(TARGET) --target-dir target/tsan
 
-# $(call must_find,COMMAND,TEST,REPORT): the planted fault is reported, else the sanitizer does not see.
-must_find = echo "the planted fault of $(2) must be found"; \
-  { $(1) --test planted -- --ignored --exact $(2) 2>&1 || true; } | grep -m 1 '$(3)'
+# $(call must_find,COMMAND,PROGRAM,TEST,REPORT): the planted fault is reported, else the sanitizer does not see.
+must_find = echo "the planted fault of $(3) must be found"; \
+  { $(1) --test $(2) -- --ignored --exact $(3) 2>&1 || true; } | grep -m 1 '$(4)'
 
 test-sanitize: test-asan test-tsan
 
 test-asan:
 	@echo "== $@"
-	@$(call must_find,$(ASAN),a_planted_overflow_is_found,AddressSanitizer: heap-buffer-overflow)
+	@$(call must_find,$(ASAN),planted,a_planted_overflow_is_found,AddressSanitizer: heap-buffer-overflow)
+	@$(call must_find,$(ASAN),c_programs,a_lent_buffer_that_c_frees_is_found,AddressSanitizer: heap-use-after-free)
+	@$(call must_find,$(ASAN),c_programs,requests_that_c_loses_are_found,LeakSanitizer: detected memory leaks)
 	$(SANITIZED_SCHEDULES) $(ASAN) --lib $(SANITIZED) -- --skip plan::tests
 
 test-tsan:
 	@echo "== $@"
-	@$(call must_find,$(TSAN),a_planted_race_is_found,ThreadSanitizer: data race)
-	$(SANITIZED_SCHEDULES) $(TSAN) --lib --test collectives --test worlds --test keyed --test messages --test groups \
+	@$(call must_find,$(TSAN),planted,a_planted_race_is_found,ThreadSanitizer: data race)
+	@$(call must_find,$(TSAN),c_programs,a_lent_buffer_that_c_writes_to_is_found,ThreadSanitizer: data race)
+	$(SANITIZED_SCHEDULES) $(TSAN) --lib --test collectives --test worlds --test keyed --test messages --test groups --test c_programs \
 	  -- $(BEYOND_TSAN)
 
 skips:

@@ -1,12 +1,12 @@
 //! Values that options and environment variables take.
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long an operation may take, end to end.
+/// How long something may take, end to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeout {
-    /// As long as the world allows.
+    /// The default of what it is for: that of an operation is its world's, that of a world [`Timeout::WORLD_DEFAULT`].
     #[default]
     Default,
     /// This long.
@@ -27,6 +27,15 @@ impl Timeout {
             Self::After(limit) => Some(limit),
             Self::Never => None,
         }
+    }
+
+    /// When it passes, from now on, for what takes a point in time; by default after [`Timeout::WORLD_DEFAULT`]. For
+    /// ever is a century, which as good as never passes and is an instant that can be told.
+    #[must_use]
+    pub fn deadline(self) -> Instant {
+        const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        let limit = self.or(Some(Self::WORLD_DEFAULT)).unwrap_or(CENTURY);
+        Instant::now() + limit.min(CENTURY)
     }
 }
 
@@ -71,5 +80,18 @@ mod tests {
         assert_eq!(Timeout::from(0), Timeout::Default);
         assert_eq!(Timeout::from(i64::MIN), Timeout::Never);
         assert_eq!(Timeout::from(1_500), Timeout::After(Duration::from_nanos(1_500)));
+    }
+
+    #[test]
+    fn deadlines_are_bounded() {
+        let now = Instant::now();
+        let after = |timeout: Timeout| timeout.deadline().duration_since(now);
+        let (hour, years) = (Duration::from_secs(3600), Duration::from_secs(99 * 365 * 24 * 3600));
+        let default = after(Timeout::Default);
+        assert!((Timeout::WORLD_DEFAULT..hour).contains(&default), "{default:?}");
+        assert!(after(Timeout::After(Duration::ZERO)) < hour);
+        for never in [Timeout::Never, Timeout::After(Duration::MAX), i64::MAX.into()] {
+            assert!(after(never) > years, "{never:?}");
+        }
     }
 }

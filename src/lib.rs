@@ -31,7 +31,7 @@ pub mod link;
 
 pub use collective::Call;
 pub use datatype::{Datatype, Op};
-pub use engine::{Custom, Request};
+pub use engine::{Custom, Request, Waited};
 pub use error::{Error, Group};
 pub use memory::{Source, Target};
 pub use plan::Algorithm;

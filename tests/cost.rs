@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use collect::store::FileStore;
 use collect::{
     Batch, Call, CallOptions, Datatype, ForkOptions, Op, Request, Source, Target, World,
+    WorldOptions,
 };
 use preload::Counter;
 use trace::Trace;
@@ -259,6 +260,25 @@ fn small_calls_of_processes_allocate_nothing() {
 fn large_calls_of_processes_allocate_nothing() {
     let name = "large_calls_of_processes_allocate_nothing";
     processes_allocate_nothing(name, 2, 4 << 20, [20, 40], [4, 8]);
+}
+
+/// Small and large calls of a world that compares checksums, and of its forks.
+#[test]
+fn calls_with_checksums_allocate_nothing() {
+    let name = "calls_with_checksums_allocate_nothing";
+    if !ranks::is_rank() {
+        return must_allocate_nothing(name, 2);
+    }
+    let store = FileStore::open(ranks::folder().join("store")).unwrap();
+    let options = WorldOptions { checksum: true, ..ranks::blocking() };
+    let root = World::create(&store, ranks::rank(), 2, &options).unwrap();
+    let fork = root.fork(&ForkOptions::default()).unwrap();
+    let worlds = [root, fork];
+    for (count, warm, counted) in [(1, 1000, 1000), (100_000, 100, 200), (1 << 20, 20, 40)] {
+        for form in [Form::Blocking, Form::Requests] {
+            allocate_nothing(&worlds, Load { form, count, warm, counted });
+        }
+    }
 }
 
 /// Starts of a group of messages, sums and products with a factor on two worlds: once it is made, it allocates nothing.

@@ -1,7 +1,10 @@
 //! Ranks that die, stop, leave and fork: the long forms, `make test-faults`. The short ones are in `deaths`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "faults/mod.rs"]
+mod harness;
 mod ranks;
+mod reference;
 mod scenes;
 
 use scenes::death::Death;
@@ -67,4 +70,10 @@ fn strangers_disturb_nobody_for_long() {
 #[ignore = "long: make test-faults"]
 fn two_thousand_worlds_leave_nothing_behind() {
     count::nothing_stays("two_thousand_worlds_leave_nothing_behind", 3, 2000);
+}
+
+#[test]
+#[ignore = "long: make test-faults"]
+fn a_thousand_random_faults_harm_nobody_else() {
+    harness::sweep("a_thousand_random_faults_harm_nobody_else", 1000..2000, 2);
 }

@@ -226,7 +226,7 @@ fn a_part_that_fails_fails_the_group_and_its_world_only() {
         let error = batch.start().unwrap().wait().unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error:?}");
         assert_eq!(data.0[1], [3; 3], "the other part is complete");
-        assert_eq!((fork.failure(), world.failure()), (Some(error.clone()), None));
+        assert_eq!((fork.error(), world.error()), (Some(error.clone()), None));
         // It cannot begin again, and nothing of it does.
         assert_eq!(batch.run(), Err(error.clone()));
         assert_eq!(batch.start().unwrap_err(), error);
@@ -245,7 +245,7 @@ fn a_part_that_is_late_fails_the_group() {
         if world.rank() == 1 {
             send(world, &[5u64], 0, 1).unwrap();
             is_over.wait();
-            return assert!(matches!(barrier(&fork), Err(Error::TimedOut(_))));
+            return assert!(matches!(barrier(&fork), Err(Error::TimedOut { .. })));
         }
         let mut data = Buffers::new(2, 1, |_, _| 0);
         let mut batch = Batch::new();
@@ -254,8 +254,11 @@ fn a_part_that_is_late_fails_the_group() {
         batch.add(&fork, &receive_of(data.lend(0), Some(1), 1), &options).unwrap();
         batch.add(world, &receive_of(data.lend(1), Some(1), 1), &CallOptions::default()).unwrap();
         let error = batch.run().unwrap_err();
-        assert!(matches!(&error, Error::TimedOut(text) if text.contains("tag 1")), "{error:?}");
-        assert_eq!((data.0[1][0], world.failure()), (5, None));
+        assert!(
+            matches!(&error, Error::TimedOut { text, .. } if text.contains("tag 1")),
+            "{error:?}"
+        );
+        assert_eq!((data.0[1][0], world.error()), (5, None));
         is_over.wait();
     });
 }

@@ -81,6 +81,22 @@ fn readers_see_the_example_that_is_built_and_run() {
     }
 }
 
+/// A thread that is cancelled inside of a call ends as the call returns, which unwinds it (`ffi/guard`).
+#[test]
+fn every_entry_point_may_be_unwound_by_a_cancellation() {
+    for section in SECTIONS {
+        let text = fs::read_to_string(section_path(section)).unwrap();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| is_entry_point(line)) {
+            let may = line.contains("extern \"C-unwind\" fn");
+            assert!(may, "src/ffi/{section}.rs:{}: not extern \"C-unwind\"", at + 1);
+        }
+    }
+}
+
+fn is_entry_point(line: &str) -> bool {
+    line.starts_with("pub ") && line.contains("extern ") && line.contains(" fn collect_")
+}
+
 fn generate() -> String {
     let config = cbindgen::Config::from_file(at("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
@@ -128,6 +144,13 @@ fn a_planted_difference_is_found() {
     assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some(2));
     assert_eq!(first_difference("a\nb", "a\nb\n"), Some(3));
     assert_eq!(first_difference("", "a"), Some(1));
+}
+
+#[test]
+fn entry_points_are_known_by_their_first_line() {
+    assert!(is_entry_point("pub unsafe extern \"C\" fn collect_go("));
+    assert!(is_entry_point("pub extern \"C-unwind\" fn collect_go() -> u32 {"));
+    assert!(!is_entry_point("    unsafe extern \"C\" fn collect_go("));
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn a_key_in_use_is_refused_and_the_world_stays_whole() {
             request.wait().unwrap();
             assert_eq!(first, [3]);
         }
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
         world.run(&Call::Barrier, &CallOptions::default()).unwrap();
         assert_eq!(sum(world, 1, 5), Ok(2));
     });
@@ -216,7 +216,7 @@ fn different_calls_under_one_key_are_a_mismatch_with_both_sides_and_the_key() {
             assert!(text.contains(&format!("key {key}")), "{text}");
             assert!(text.contains("rank 0 called allreduce(f32, 10, sum)"), "{text}");
             assert!(text.contains("rank 1 called broadcast(f32, 10, root 0)"), "{text}");
-            assert_eq!(fork.failure(), Some(error));
+            assert_eq!(fork.error(), Some(error));
         }
         // Counts that differ under one key, too.
         let fork = world.fork(&ForkOptions::default()).unwrap();
@@ -231,7 +231,7 @@ fn different_calls_under_one_key_are_a_mismatch_with_both_sides_and_the_key() {
         let names_both =
             text.contains("allreduce(u64, 2, max)") && text.contains("allreduce(u64, 3, max)");
         assert!(matches!(error, Error::Mismatch(_)) && names_both, "{text}");
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }
 
@@ -242,6 +242,6 @@ fn a_message_takes_no_key() {
         let (source, datatype) = (Source::of(&[1u8]), Datatype::U8);
         let outcome = world.run(&Call::Send { source, datatype, to: 0, tag: 1 }, &options);
         assert!(matches!(outcome, Err(Error::InvalidArgument(_))), "{outcome:?}");
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }

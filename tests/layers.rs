@@ -22,7 +22,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("rendezvous", &["store", "link"]),
     ("collective", &["plan", "engine"]),
     ("world", &["collective", "engine", "rendezvous", "store"]),
-    ("ffi", &["world", "store"]),
+    ("ffi", &["world", "store", "link::syscall::cancellation"]),
 ];
 
 /// Layers with unsafe code; all others forbid it.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
+use collect::link::Wake;
 use completion::{Completion, Hook};
 use handover::{Ask, Duty, Handover, Heir};
 use sync::{Condvar, Mutex};
@@ -126,6 +127,10 @@ enum Fault {
     CallBack,
     /// To wake the poll for a callback.
     CallBackInPoll,
+    /// To hang up the bell before the look for news.
+    Hang,
+    /// To pass on a nudge when a signal has ended the wait.
+    NudgeAtSignal,
 }
 
 /// Events of operations, and whether a poll must end.
@@ -165,6 +170,43 @@ impl Mesh {
             self.state.lock().events.push(operation);
             self.changed.notify_one();
         }
+    }
+}
+
+/// What a thread sleeps on that notices signals (`engine/bell`).
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<BellState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct BellState {
+    is_rung: bool,
+    is_signalled: bool,
+}
+
+impl Bell {
+    /// Sleeps until it rings, or a signal comes, which alone gives true.
+    fn listen(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_rung && !state.is_signalled {
+            self.changed.wait(&mut state);
+        }
+        state.is_rung = false;
+        mem::take(&mut state.is_signalled)
+    }
+
+    fn signal(&self) {
+        self.state.lock().is_signalled = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.state.lock().is_rung = true;
+        self.changed.notify_one();
     }
 }
 
@@ -226,8 +268,16 @@ impl Lane {
     }
 
     fn wait(&self, completion: &Arc<Completion>) {
-        while !completion.is_ended() {
-            let Some(mut seat) = self.take_seat(completion) else { continue };
+        self.wait_on(completion, None);
+    }
+
+    /// With a bell: a signal ends a sleep on it, and the wait. Whether it has.
+    fn wait_on(&self, completion: &Arc<Completion>, bell: Option<&Arc<Bell>>) -> bool {
+        let mut is_signalled = false;
+        while !completion.is_ended() && !is_signalled {
+            let Some(mut seat) = self.take_seat(completion, bell, &mut is_signalled) else {
+                continue;
+            };
             loop {
                 self.take_commands(&mut seat);
                 seat.work();
@@ -238,9 +288,34 @@ impl Lane {
             }
             self.leave_seat(seat);
         }
+        is_signalled && !completion.is_ended()
     }
 
-    fn take_seat(&self, ticket: &Arc<Completion>) -> Option<Seat> {
+    /// Sleeps on the bell. Whether a signal has ended that.
+    fn listen(&self, bell: &Arc<Bell>, completion: &Completion) -> bool {
+        let hung: Arc<dyn Wake> = bell.clone();
+        let mut has_news = false;
+        if self.fault == Fault::Hang {
+            has_news = completion.take_news();
+        }
+        completion.hang(&hung);
+        let mut is_signalled = false;
+        if self.fault == Fault::Hang && !has_news {
+            is_signalled = bell.listen();
+        }
+        while !has_news && !completion.take_news() && !is_signalled {
+            is_signalled = bell.listen();
+        }
+        completion.take_down(&hung);
+        is_signalled && !completion.is_ended()
+    }
+
+    fn take_seat(
+        &self,
+        ticket: &Arc<Completion>,
+        bell: Option<&Arc<Bell>>,
+        is_signalled: &mut bool,
+    ) -> Option<Seat> {
         let mut state = self.state.lock();
         if ticket.is_ended() {
             return None;
@@ -253,11 +328,16 @@ impl Lane {
         if wakes {
             self.wake();
         }
-        ticket.sleep(None);
+        match bell {
+            None => ticket.sleep(None),
+            Some(bell) => *is_signalled = self.listen(bell, ticket),
+        }
         let mut state = self.state.lock();
         state.end_wait(ticket);
-        if ticket.is_ended() {
-            if self.fault != Fault::Nudge {
+        if ticket.is_ended() || *is_signalled {
+            let forgets =
+                self.fault == Fault::Nudge || (*is_signalled && self.fault == Fault::NudgeAtSignal);
+            if !forgets {
                 self.pass_on(&mut state);
             }
             return None;
@@ -404,6 +484,38 @@ fn two_callers(lane: &Arc<Lane>) {
     other.join().unwrap();
 }
 
+/// Two callers, of which one notices signals, and none comes.
+fn a_caller_with_a_bell(lane: &Arc<Lane>) {
+    let shared = Arc::clone(lane);
+    let other = thread::spawn(move || {
+        let completion = shared.submit(1);
+        let is_signalled = shared.wait_on(&completion, Some(&Arc::default()));
+        assert!(completion.is_ended() && !is_signalled, "nobody has sent a signal");
+    });
+    let completion = lane.submit(0);
+    lane.wait(&completion);
+    other.join().unwrap();
+}
+
+/// Two callers; a signal ends the sleep of one, whose operation goes on.
+fn a_caller_and_a_signal(lane: &Arc<Lane>) {
+    let shared = Arc::clone(lane);
+    let other = thread::spawn(move || {
+        let completion = shared.submit(1);
+        let bell = Arc::<Bell>::default();
+        bell.signal();
+        let is_signalled = shared.wait_on(&completion, Some(&bell));
+        // Outside of the lane: whoever must drives to its end. A nudge may have come late.
+        while !completion.is_ended() {
+            completion.sleep(None);
+        }
+        is_signalled
+    });
+    let completion = lane.submit(0);
+    lane.wait(&completion);
+    other.join().unwrap();
+}
+
 /// An operation that nobody waits for in the lane.
 fn a_request(lane: &Arc<Lane>) {
     let completion = lane.submit(0);
@@ -490,6 +602,28 @@ fn a_callback_that_wakes_no_poll_is_found() {
 #[test]
 fn two_callers_end() {
     explore(Fault::None, 2, two_callers);
+}
+
+#[test]
+fn a_caller_that_notices_signals_ends() {
+    explore(Fault::None, 2, a_caller_with_a_bell);
+}
+
+#[test]
+fn operations_end_when_a_signal_has_ended_a_wait() {
+    explore(Fault::None, 2, a_caller_and_a_signal);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_bell_that_is_hung_up_late_is_found() {
+    explore(Fault::Hang, 2, a_caller_with_a_bell);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_nudge_that_a_signal_swallows_is_found() {
+    explore(Fault::NudgeAtSignal, 2, a_caller_and_a_signal);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use collect::config::{Timeout, Wait};
 use collect::store::HashStore;
-use collect::{Call, CallOptions, Error, ForkOptions, Request, World, WorldOptions};
+use collect::{Call, CallOptions, Error, ForkOptions, Request, Waited, World, WorldOptions};
 
 type Outcome = Result<(), Error>;
 
@@ -25,12 +25,16 @@ fn options(wait: Wait) -> WorldOptions {
 
 /// Both ranks of a world, in this process; their first barrier has made the link.
 fn pair(wait: Wait) -> [World; 2] {
+    pair_of(&options(wait))
+}
+
+fn pair_of(options: &WorldOptions) -> [World; 2] {
     let store = HashStore::new();
     thread::scope(|scope| {
         let create = |rank| {
             let store = &store;
             scope.spawn(move || {
-                let world = World::create(store, rank, 2, &options(wait)).unwrap();
+                let world = World::create(store, rank, 2, options).unwrap();
                 barrier(&world).unwrap();
                 world
             })
@@ -491,5 +495,69 @@ fn a_wait_for_all_ends_with_its_limit_or_with_the_first_error() {
         assert!(requests[2].outcome().unwrap().is_err());
         assert_eq!(Request::wait_any(&all, None), Some(0));
         assert_eq!(requests[0].source(), None, "a barrier receives no message");
+    });
+}
+
+/// Sends this thread a signal now and then, until it is dropped; a handler runs that does nothing.
+struct Pest {
+    done: Option<Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Pest {
+    fn new() -> Self {
+        extern "C" fn handle(_: libc::c_int) {}
+        let handler = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing, so it may run anywhere; nobody else here uses the signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler) };
+        // SAFETY: takes nothing.
+        let target = unsafe { libc::pthread_self() };
+        let (done, end) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            while end.recv_timeout(SHORT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // SAFETY: the thread lives: it joins this one.
+                unsafe { libc::pthread_kill(target, libc::SIGUSR2) };
+            }
+        });
+        Self { done: Some(done), thread: Some(thread) }
+    }
+}
+
+impl Drop for Pest {
+    fn drop(&mut self) {
+        self.done.take();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn signals_end_waits_only_where_the_world_and_the_call_say_so() {
+    in_time(|| {
+        let plain = pair(Wait::Block);
+        let worlds = pair_of(&WorldOptions { interruptible: true, ..options(Wait::Block) });
+        let forks = fork(&worlds);
+        let requests = [start(&plain[0]), start(&worlds[0]), start(&forks[0])];
+        let [one, other, third] = requests.each_ref();
+        assert_eq!(other.wait_unless_interrupted(Some(SHORT)), Waited::InProgress);
+        let pest = Pest::new();
+        assert_eq!(other.wait_unless_interrupted(None), Waited::Interrupted);
+        assert_eq!(third.wait_unless_interrupted(None), Waited::Interrupted, "a fork is alike");
+        assert_eq!(Request::wait_any_unless_interrupted(&[one, other], None), Waited::Interrupted);
+        assert_eq!(Request::wait_all_unless_interrupted(&[other, one], None), Waited::Interrupted);
+        // Long enough for several signals.
+        let slice = Some(SHORT * 20);
+        assert_eq!(one.wait_unless_interrupted(slice), Waited::InProgress);
+        assert_eq!(other.wait_for(slice), None);
+        assert_eq!(Request::wait_any(&[other], slice), None);
+        assert_eq!(Request::wait_all(&[other], slice), None);
+        barrier(&forks[1]).unwrap();
+        third.wait().unwrap();
+        assert_eq!(Request::wait_any_unless_interrupted(&[one, third], None), Waited::Ended(1));
+        assert_eq!(other.outcome(), None, "what was interrupted goes on");
+        drop(pest);
+        barrier(&worlds[1]).unwrap();
+        barrier(&plain[1]).unwrap();
+        let all = Request::wait_all_unless_interrupted(&[one, other, third], None);
+        assert_eq!(all, Waited::Ended(Ok(())));
     });
 }

@@ -4,6 +4,8 @@
 mod contract;
 #[path = "store/file.rs"]
 mod file;
+#[path = "store/silent.rs"]
+mod silent;
 #[path = "store/tcp.rs"]
 mod tcp;
 #[path = "store/wrappers.rs"]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use collect::link::handshake::{Identity, Key};
 use collect::link::tcp::listener::{ListenOptions, Listener};
 use collect::link::tcp::socket::Socket;
-use collect::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
+use collect::link::tcp::{MeshOptions, TcpMesh};
 use collect::link::{Event, Mesh};
 
 struct Counting;
@@ -39,8 +39,8 @@ fn mesh(rank: usize, stream: TcpStream) -> TcpMesh {
     let run = [1; 16];
     let identity = Identity { key: Key::new(b"x", &run), run, rank, size: 2 };
     let links = vec![(1 - rank, Socket::new(stream).unwrap())];
-    let (listener, addresses, dial_limit) = (None, Vec::new(), DIAL_LIMIT);
-    TcpMesh::new(MeshOptions { identity, listener, addresses, links, dial_limit }).unwrap()
+    let (listener, addresses, silence) = (None, Vec::new(), None);
+    TcpMesh::new(MeshOptions { identity, listener, addresses, links, silence }).unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use collect::link::tcp::listener::ListenOptions;
-use collect::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
+use collect::link::tcp::{MeshOptions, TcpMesh};
 use collect::link::{Event, Mesh};
 use collect::rendezvous::{JoinOptions, Joined, Rules, join_with};
 
@@ -46,7 +46,7 @@ fn run(size: usize) {
 fn talk(joined: Joined, size: usize) {
     let Joined { identity, listener, addresses, links, .. } = joined;
     let own = identity.rank;
-    let options = MeshOptions { identity, listener, addresses, links, dial_limit: DIAL_LIMIT };
+    let options = MeshOptions { identity, listener, addresses, links, silence: None };
     let mut mesh = TcpMesh::new(options).unwrap();
     let others: Vec<usize> = (0..size).filter(|&peer| peer != own).collect();
     others.iter().for_each(|&peer| mesh.dial(peer));

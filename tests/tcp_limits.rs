@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use collect::link::handshake::{Identity, Key};
 use collect::link::tcp::listener::{ListenOptions, Listener};
-use collect::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
+use collect::link::tcp::{MeshOptions, TcpMesh};
 use collect::link::{Event, Mesh};
 
 fn set_limit(descriptors: u64) {
@@ -30,8 +30,8 @@ fn an_endpoint_out_of_descriptors_goes_on_and_recovers() {
             let rank = rank.next().unwrap();
             let identity = Identity { key: Key::new(b"x", &run), run, rank, size: 2 };
             let (addresses, listener) = (addresses.clone(), Some(listener));
-            let (links, dial_limit) = (Vec::new(), DIAL_LIMIT);
-            let options = MeshOptions { identity, listener, addresses, links, dial_limit };
+            let (links, silence) = (Vec::new(), None);
+            let options = MeshOptions { identity, listener, addresses, links, silence };
             TcpMesh::new(options).unwrap()
         })
     };

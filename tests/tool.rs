@@ -378,6 +378,45 @@ fn every_collective_is_measured_by_its_name_and_right() {
     }
 }
 
+#[test]
+fn survivors_of_a_killed_rank_are_measured_and_all_name_it() {
+    let mut command = collect();
+    command.env("LIBCOLLECT_LISTEN", "127.0.0.1");
+    let output =
+        command.args(["bench", "failure", "--iterations", "3", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let scenarios: Vec<_> = lines.iter().map(|line| line["scenario"].as_str().unwrap()).collect();
+    assert_eq!(scenarios, ["ring", "hub", "idle"]);
+    for line in &lines {
+        let keys: BTreeSet<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        let times = ["max_ms", "p50_ms", "p99_ms"];
+        let others = ["hops_max", "ranks", "rounds", "scenario", "wrong"];
+        assert_eq!(keys, times.into_iter().chain(others).collect());
+        assert_eq!(
+            (&line["ranks"], &line["rounds"], &line["wrong"]),
+            (&8.into(), &3.into(), &0.into())
+        );
+        assert!(times.iter().all(|key| line[key].as_f64().unwrap() > 0.0), "{line}");
+        // News goes through each of 7 survivors at most once.
+        assert!(line["hops_max"].as_u64().is_some_and(|hops| hops <= 6), "{line}");
+    }
+}
+
+#[test]
+fn failure_is_measured_with_ranks_of_its_own_and_enough_of_them() {
+    let failure = ["bench", "failure", "-n", "3"];
+    let run = ["run", "-n", "1", "--", env!("CARGO_BIN_EXE_collect")];
+    let inside: Vec<_> = run.iter().chain(&failure).collect();
+    for (line, said) in
+        [(inside, "outside of `collect run`"), (failure.iter().collect(), "4 ranks or more, not 3")]
+    {
+        let output = collect().args(line).output().unwrap();
+        assert!(output.status.code() == Some(1) && stderr(&output).contains(said), "{output:?}");
+    }
+}
+
 /// Starts a run whose output the test reads while it goes on.
 fn start(ranks: u32, script: &str) -> Child {
     let mut command = collect();

@@ -232,7 +232,10 @@ fn a_member_that_never_forks_is_named_and_the_parent_goes_on() {
             let timeout = Timeout::After(Duration::from_millis(300));
             let options = ForkOptions { timeout, ..ForkOptions::default() };
             let error = world.fork(&options).unwrap_err();
-            assert!(matches!(&error, Error::TimedOut(t) if t.contains("rank 1")), "{error}");
+            assert!(
+                matches!(&error, Error::TimedOut { text: t, .. } if t.contains("rank 1")),
+                "{error}"
+            );
         }
         barrier(world).unwrap();
     });
@@ -255,7 +258,7 @@ fn mismatch(name: &str, call: impl Fn(&World) -> Result<(), Error> + Sync) {
         let text = error.to_string();
         assert!(matches!(error, Error::Mismatch(_)), "{text}");
         assert!(text.contains("rank 1 called") && text.contains("operation 0"), "{text}");
-        assert_eq!(world.failure().map(|failure| failure.group()), Some(Group::World));
+        assert_eq!(world.error().map(|error| error.group()), Some(Group::World));
         let mut values = [1];
         sum(&fork, &mut values).unwrap();
         assert_eq!(values, [3]);
@@ -368,11 +371,14 @@ fn a_deadline_names_who_has_not_come() {
             let timeout = Timeout::After(Duration::from_millis(300));
             let options = CallOptions { timeout, ..CallOptions::default() };
             let error = fork.run(&Call::Barrier, &options).unwrap_err();
-            assert!(matches!(&error, Error::TimedOut(_)), "{error}");
+            assert!(matches!(&error, Error::TimedOut { .. }), "{error}");
         }
         barrier(world).unwrap();
         let error = barrier(&fork).unwrap_err();
-        assert!(matches!(&error, Error::TimedOut(text) if text.contains("rank 1")), "{error}");
+        assert!(
+            matches!(&error, Error::TimedOut { text, .. } if text.contains("rank 1")),
+            "{error}"
+        );
     });
 }
 

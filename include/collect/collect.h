@@ -41,16 +41,22 @@ int main(void) {
  *    positive one neither. Results go through the last parameters ("out" parameters), which a failure
  *    leaves untouched. collect_last_error_message() has the text: what, where, and what to do.
  *  - Errors are of three groups: the caller's mistake (nothing happened), this call failed (the world
- *    is whole), the world has failed (every later call on it gets the same error).
+ *    is whole), the world has failed (every later call on it gets the same error). docs/errors.md has a
+ *    page on all of them, and on what to do when nothing moves.
  *  - Handles are opaque. Whoever receives a handle gives it up by its destroy or free function; giving
- *    up NULL does nothing. A child keeps its parent alive, so the order does not matter.
+ *    up NULL does nothing. A child keeps its parent alive, so the order does not matter. Calls that
+ *    other threads are inside of go on to their ends, and keep what they need until then.
  *  - Strings, options and buffers are lent until the call returns; the buffers of an operation with a
  *    request, until that request is complete.
  *  - Options may be NULL. Else zero them and set struct_size to their sizeof: a field that is 0 has its
  *    default. Fields are only ever added at the end, so programs and libraries of different age agree.
  *  - Enumerations are integers with constants; an unknown one is an error.
- *  - Times are int64_t nanoseconds (0: the default, negative: for ever), counts are elements, not bytes.
- *    A buffer of no elements may be NULL.
+ *  - Times are int64_t nanoseconds, and mean the same everywhere. 0 is the default: ten minutes for a
+ *    store and for a world; for an operation what its world says, for a fork what its parent says; for
+ *    a wait for requests no limit, since each operation has one. A negative time is for ever, a positive
+ *    one a limit from the call to its end. When it passes the call returns COLLECT_ERR_TIMED_OUT, a wait
+ *    for requests COLLECT_IN_PROGRESS.
+ *  - Counts are elements, not bytes. A buffer of no elements may be NULL.
  *  - Each collective is one function. With request NULL it returns when the operation is complete; else
  *    it returns at once, and the handle is tested, waited for (alone or among others), polled through a
  *    descriptor or given a function to call, and freed. send == recv works in place, and so does this
@@ -60,7 +66,7 @@ int main(void) {
  *  - The library never exits or aborts the process and prints nothing to standard output. It stays
  *    loaded after dlclose, because it owns threads.
  *
- * Threads, fork and signals:
+ * Threads, fork, signals and cancellation:
  *
  * 1. Every function may be called from any thread at any time; handles are reference-counted
  *    inside.
@@ -74,7 +80,9 @@ int main(void) {
  *    already, at its next call on that world), and no buffer is written by the wrong data.
  * 5. After fork(2), the child gets an error from every call, and the parent is not disturbed.
  * 6. The library installs no signal handler, no atexit work and no malloc hook; it sets CLOEXEC on
- *    every descriptor and MSG_NOSIGNAL on every send, and does not change affinity.
+ *    every descriptor and MSG_NOSIGNAL on every send, and does not change affinity. Its own threads
+ *    handle no signals, and no call ends early or fails because of one, save waits for requests of a
+ *    world that is interruptible (see its options).
  * 7. Completion callbacks run on the library's own thread, one after the other, and must not wait on
  *    the library.
  * 8. The buffers of a request stay untouched by the caller until it is complete, also when its
@@ -85,6 +93,12 @@ int main(void) {
  * 10. A reduction of the caller's own runs on whichever thread drives the endpoint just then: one that
  *    is inside a blocking call or a wait of any world that shares its connections, or the library's
  *    own. The library holds no lock meanwhile. It may not call the library.
+ * 11. No thread is cancelled (pthread_cancel) inside of the library: a cancellation waits until the
+ *    call is through. With the deferred type it takes effect at the next cancellation point behind
+ *    the call, with the asynchronous type as the call returns. What the call was to do is done by then:
+ *    an operation that others take part in is complete, and a handle that was made is in its place.
+ *    This holds for functions of the caller's that the library calls, too. Its own threads cannot be
+ *    cancelled.
  */
 
 #ifndef COLLECT_H
@@ -324,6 +338,41 @@ typedef struct {
    * count those that LIBCOLLECT_ALGORITHM gives on rank 0, such as "allreduce=ring,alltoall=pairwise:16".
    */
   const char *table;
+  /**
+   * How often a rank that waits asks the ranks that it waits for whether they live, in nanoseconds; 0: every
+   * 10 seconds; negative: never; at most every ms. One that says nothing for three times as long is lost
+   * (`COLLECT_ERR_PEER_LOST`): its process is stopped, or its host cannot be reached.
+   */
+  int64_t heartbeat_ns;
+  /**
+   * How long `collect_world_destroy` of the last world of those that were forked from each other may wait
+   * for what was sent to arrive, in nanoseconds; 0: one second; negative: until it has.
+   */
+  int64_t destroy_timeout_ns;
+  /**
+   * 1: every payload carries a checksum (CRC32C), which is compared before a byte of it counts; equal on all
+   * ranks. It costs a copy of what comes in. TCP's own checksum finds most damage, but not all.
+   */
+  int32_t checksum;
+  /**
+   * 1: a signal that a thread handles while it waits for requests ends the wait with `COLLECT_INTERRUPTED`;
+   * the operation goes on. 0: waits go on after a signal. Forks are as their parent.
+   *
+   * It ends `collect_request_wait`, `_wait_any` and `_wait_all` only. A call that blocks goes on: there would
+   * be no handle left of what it began, so start the operation with a request, and wait for that. A signal
+   * is noticed while the thread sleeps, not just before nor while it works on what has come. So a program
+   * that must miss none waits in slices of time, and looks in between at what its handler has left:
+   *
+   * ```c
+   * do
+   *   status = collect_request_wait(request, 100000000); // 0.1 s
+   * while (!stop && (status == COLLECT_IN_PROGRESS || status == COLLECT_INTERRUPTED));
+   * ```
+   *
+   * A thread that waits does not spin for longer than 50 us then, whatever `wait` says. (A process that was
+   * stopped, and goes on, may see that as a signal.)
+   */
+  int32_t interruptible;
 } collect_world_options;
 
 /**
@@ -537,6 +586,12 @@ typedef void (*collect_complete_fn)(void *user, collect_status status, const cha
 #define COLLECT_IN_PROGRESS 1
 
 /**
+ * Not an error: a signal has ended the wait. The operation goes on; wait again when the signal is dealt with.
+ * Only of waits for requests, in worlds whose option `interruptible` is set.
+ */
+#define COLLECT_INTERRUPTED 2
+
+/**
  * The caller broke a stated precondition (NULL, an unknown constant, a buffer that is too small).
  * Nothing happened.
  * The text names the argument and what it must be.
@@ -551,7 +606,8 @@ typedef void (*collect_complete_fn)(void *user, collect_status status, const cha
 
 /**
  * Descriptors, memory or another bounded resource ran out. The call had no effect.
- * The text says which limit to raise.
+ * The text says which limit to raise. Only an operation that could not make a connection for want of a
+ * descriptor has failed its world: then `collect_world_error` gives this too.
  */
 #define COLLECT_ERR_RESOURCE -3
 
@@ -574,9 +630,10 @@ typedef void (*collect_complete_fn)(void *user, collect_status status, const cha
 #define COLLECT_ERR_FORKED -6
 
 /**
- * A time-out passed. If it was an operation's, its world has failed; the text names the ranks that
- * were waited for.
- * A rank that waits itself is not blamed: the text follows the chain to the rank that is late.
+ * A time-out passed. If it was an operation's, its world has failed, and `collect_last_error_rank` has the rank
+ * that everybody waited for, if one is known.
+ * A rank that waits itself is not blamed: the chain of those that wait is followed to its end. The text says
+ * what this rank waited for, from which ranks, and how far they had come.
  */
 #define COLLECT_ERR_TIMED_OUT -7
 
@@ -931,7 +988,7 @@ const char *collect_status_name(collect_status status);
 /**
  * The text of this thread's last failed call: never NULL, empty before the first failure.
  *
- * It says what failed, where (world, operation, rank, address) and what to do, in UTF-8 of at most 511
+ * It says what failed, where (world, operation, rank, address) and what to do, in UTF-8 of at most 1023
  * bytes, cut between characters. The pointer is not freed, and stays valid while the thread lives; the
  * thread's next failure overwrites the text, a success leaves it.
  *
@@ -943,15 +1000,17 @@ COLLECT_API
 const char *collect_last_error_message(void);
 
 /**
- * Tells which rank was at fault in this thread's last failed call.
+ * Tells which rank was at fault in this thread's last failed call, in the world of that call.
  *
- * That is the rank that was lost, in the world of that call, after `COLLECT_ERR_PEER_LOST`; -1 after any
- * other failure, and before the first.
+ * After `COLLECT_ERR_PEER_LOST` that is the rank that was lost. After `COLLECT_ERR_TIMED_OUT` it is the rank
+ * that everybody waited for: one that has not called the operation, or does not answer. -1 where no single
+ * rank is at fault or none is known, after every other failure, and before the first.
  *
  * ```c
- * int32_t lost = -1;
- * if (status == COLLECT_ERR_PEER_LOST && collect_last_error_rank(&lost) == COLLECT_OK)
- *   printf("without rank %d\n", (int)lost);
+ * int32_t culprit = -1;
+ * if (collect_status_group(status) == COLLECT_GROUP_WORLD &&
+ *     collect_last_error_rank(&culprit) == COLLECT_OK && culprit >= 0)
+ *   printf("without rank %d\n", (int)culprit);
  * ```
  *
  * # Safety
@@ -987,7 +1046,7 @@ collect_status collect_datatype_size(collect_datatype type,
  *   environment variable LIBCOLLECT_STORE_TOKEN.
  * - NULL: what the environment variable LIBCOLLECT_STORE names, which `collect run` sets.
  *
- * Nothing in a URL is decoded. Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never.
+ * Nothing in a URL is decoded. Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: for ever.
  *
  * Errors:
  *
@@ -1066,7 +1125,7 @@ collect_status collect_store_create_hash(collect_store **store);
  * Sets a key, whatever it held.
  *
  * A key is a text of 1 to 1024 bytes, a value has at most 16 MiB. Gives up after `timeout_ns`
- * nanoseconds; 0: ten minutes; negative: never.
+ * nanoseconds; 0: ten minutes; negative: for ever.
  *
  * Programs may keep values of their own in a store, beside what the library keeps there:
  *
@@ -1096,7 +1155,7 @@ collect_status collect_store_set(collect_store *store,
 /**
  * Waits until a key exists, and copies its value.
  *
- * Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never. The key stays.
+ * Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: for ever. The key stays.
  *
  * Errors, after which neither `buffer` nor `*bytes` is written:
  *
@@ -1393,13 +1452,14 @@ collect_status collect_world_name(collect_world *world,
                                   const char **name);
 
 /**
- * Tells without waiting whether the world has failed.
+ * Tells without waiting whether, and why, the world has failed.
  *
  * Returns `COLLECT_OK` while it is whole, else the error that every call on it gets, whose text and rank
- * become the last error of this thread.
+ * become the last error of this thread. Also for a program that has lost the text of an error that another
+ * thread had.
  *
  * ```c
- * if (collect_world_failure(world) != COLLECT_OK) puts(collect_last_error_message());
+ * if (collect_world_error(world) != COLLECT_OK) puts(collect_last_error_message());
  * ```
  *
  * # Safety
@@ -1408,7 +1468,7 @@ collect_status collect_world_name(collect_world *world,
  */
 COLLECT_API
 COLLECT_MUST_USE
-collect_status collect_world_failure(collect_world *world);
+collect_status collect_world_error(collect_world *world);
 
 /**
  * Ends the world in failure on every rank.
@@ -1442,10 +1502,11 @@ collect_status collect_world_abort(collect_world *world,
  * This is not collective: other ranks notice only if they have, or start, operations with this one, which
  * fail with `COLLECT_ERR_PEER_LOST`. So let every rank complete what it started, and end with a barrier
  * where ranks do not know when the others are done. Requests that are not freed keep the world until they
- * are.
+ * are, and so do threads inside of calls on it: these go on, and end with their operations; the world is
+ * left when the last of them has. To end them at once, abort the world first.
  *
- * The last world of those that were forked from each other closes the connections, and waits a moment (one
- * second at most) for what was sent to arrive.
+ * The last world of those that were forked from each other closes the connections, and waits a moment for
+ * what was sent to arrive: one second at most, unless the world's options say otherwise.
  *
  * # Safety
  *
@@ -2381,13 +2442,15 @@ collect_status collect_batch_start(collect_batch *batch,
 /**
  * Destroys a batch, without waiting.
  *
- * Operations under way go on, and their buffers stay lent until they have ended.
+ * Operations under way go on, and their buffers stay lent until they have ended. A thread that has started
+ * the batch without a request goes on to wait for them.
  *
  * # Safety
  *
  * - `batch`: live, and not used again; NULL does nothing.
  */
-COLLECT_API void collect_batch_destroy(collect_batch *batch);
+COLLECT_API
+void collect_batch_destroy(collect_batch *batch);
 
 /**
  * Tells without waiting how the operation is.
@@ -2412,9 +2475,10 @@ collect_status collect_request_test(collect_request *request);
  *
  * 0 or negative: as long as it takes; the operation has a time-out of its own.
  *
- * Returns `COLLECT_OK` if the operation has ended well, the error that it ended with, or
- * `COLLECT_IN_PROGRESS` if the time passed first: that ends the wait, not the operation. Several threads
- * may wait for one request, and wait again after the end.
+ * Returns `COLLECT_OK` if the operation has ended well, the error that it ended with,
+ * `COLLECT_IN_PROGRESS` if the time passed first, or, if the world is interruptible, `COLLECT_INTERRUPTED`
+ * if this thread has handled a signal: these two end the wait, not the operation. Several threads may wait
+ * for one request, and wait again after the end.
  *
  * ```c
  * while ((status = collect_request_wait(request, 1000000000)) == COLLECT_IN_PROGRESS)
@@ -2440,8 +2504,9 @@ collect_status collect_request_wait(collect_request *request,
  * 0 or negative: as long as it takes.
  *
  * Returns what `collect_request_test` says of the request at `index`: `COLLECT_OK` or the error that it
- * ended with, and `index` is set in both cases. `COLLECT_IN_PROGRESS` if the time passed first: that ends
- * the wait, not the operations, and `index` is untouched.
+ * ended with, and `index` is set in both cases. `COLLECT_IN_PROGRESS` if the time passed first, or
+ * `COLLECT_INTERRUPTED` if one of the worlds is interruptible and this thread has handled a signal: these
+ * end the wait, not the operations, and `index` is untouched.
  *
  * Errors, with `index` untouched:
  *
@@ -2476,8 +2541,9 @@ collect_status collect_request_wait_any(collect_request *const *requests,
  * takes.
  *
  * Returns `COLLECT_OK` if all have ended well, else the first error in the order of the list;
- * `collect_request_test` tells of each. `COLLECT_IN_PROGRESS` if the time passed before all had ended: that
- * ends the wait, not the operations.
+ * `collect_request_test` tells of each. `COLLECT_IN_PROGRESS` if the time passed before all had ended, or
+ * `COLLECT_INTERRUPTED` if one of the worlds is interruptible and this thread has handled a signal: these
+ * end the wait, not the operations.
  *
  * Errors of its own:
  *
@@ -2595,7 +2661,8 @@ collect_status collect_request_source(collect_request *request,
  * Frees a request, without waiting.
  *
  * An operation under way goes on, and its buffers stay lent until it has ended: a program that is to use
- * or free them must wait first. Free requests also after errors.
+ * or free them must wait first. Free requests also after errors. A thread that waits for the request goes on
+ * to wait, and is told how the operation ends.
  *
  * # Safety
  *

@@ -4,7 +4,7 @@
 use super::draft::{Draft, Submission};
 use super::elements::Elements;
 use super::pieces::Starts;
-use super::scaling::{Products, Scaling, Scratches};
+use super::scaling::{Products, Scaling, SpareProducts};
 use super::{CallOptions, Place, Programs};
 use crate::engine::{Fingerprint, Matching, Operation, Region, Scratch, Target};
 use crate::error::Error;
@@ -288,9 +288,9 @@ pub struct Planned<'a> {
 impl Planned<'_> {
     /// Multiplies what is to be multiplied before [`Planned::fill`], which is given what this returns.
     #[must_use]
-    pub fn scale(&self, scratches: &Scratches) -> Scratch {
+    pub fn scale(&self, spares: &SpareProducts) -> Scratch {
         let Some(scaling) = &self.draft.scaling else { return Scratch::default() };
-        scaling.run(self.job.sources(), self.job.targets(), scratches)
+        scaling.run(self.job.sources(), self.job.targets(), spares)
     }
 
     /// Makes the operation, from a used one if there is one. Allocates only if there is none.

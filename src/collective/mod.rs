@@ -44,7 +44,7 @@ pub(crate) use job::hash;
 pub use job::{Job, Planned};
 pub use options::CallOptions;
 pub use place::Place;
-pub use scaling::Scratches;
+pub use scaling::SpareProducts;
 pub use template::Template;
 
 use crate::datatype::Datatype;

@@ -10,7 +10,7 @@ use crate::datatype::Datatype;
 use crate::engine::{Region, Scratch, scale};
 
 /// Pieces of memory that are kept to be used again.
-const SCRATCHES_MAX: usize = 4;
+const SPARES_MAX: usize = 4;
 
 /// What is multiplied by what.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl Scaling {
         &self,
         sources: impl Iterator<Item = Region>,
         targets: impl Iterator<Item = Region>,
-        scratches: &Scratches,
+        spares: &SpareProducts,
     ) -> Scratch {
         let multiply = |source: &Region, target: &Region| {
             scale(self.datatype, self.factor, source, target);
@@ -46,7 +46,7 @@ impl Scaling {
                 sources.zip(targets).for_each(|(source, target)| multiply(&source, &target));
             }
             Products::InOwn => {
-                own = scratches.take();
+                own = spares.take();
                 sources.for_each(|source| multiply(&source, &own.lend(source.bytes())));
             }
         }
@@ -56,11 +56,11 @@ impl Scaling {
 
 /// Memory for products, used again and again by the operations of one endpoint.
 #[derive(Debug, Default)]
-pub struct Scratches {
+pub struct SpareProducts {
     spare: Mutex<Vec<Scratch>>,
 }
 
-impl Scratches {
+impl SpareProducts {
     fn take(&self) -> Scratch {
         self.spare.lock().pop().unwrap_or_default()
     }
@@ -71,7 +71,7 @@ impl Scratches {
             return;
         }
         let mut spare = self.spare.lock();
-        if spare.len() < SCRATCHES_MAX {
+        if spare.len() < SPARES_MAX {
             spare.push(scratch);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::draft::{Draft, Submission};
 use super::job::Planned;
-use super::scaling::{Scaling, Scratches};
+use super::scaling::{Scaling, SpareProducts};
 use crate::engine::{Operation, Region, Scratch};
 
 /// An operation to be submitted any number of times.
@@ -37,9 +37,9 @@ impl Template {
 
     /// Multiplies what is to be multiplied before [`Template::fill`], which is given what this returns.
     #[must_use]
-    pub fn scale(&self, scratches: &Scratches) -> Scratch {
+    pub fn scale(&self, spares: &SpareProducts) -> Scratch {
         let (sources, targets) = (self.sources.iter().copied(), self.targets.iter().copied());
-        let run = |scaling: Scaling| scaling.run(sources, targets, scratches);
+        let run = |scaling: Scaling| scaling.run(sources, targets, spares);
         self.draft.scaling.map(run).unwrap_or_default()
     }
 

@@ -388,7 +388,7 @@ fn premultiplied(call: &Call<'_>, rank: usize) -> (Vec<i32>, Vec<Region>) {
     let options = CallOptions { factor: 3.0, ..CallOptions::default() };
     let mut job = check(call, elements_of(call, &options).unwrap(), &place).unwrap();
     let scaling = job.scaling(&place).unwrap();
-    let mut own = scaling.run(job.sources(), job.targets(), &Scratches::default());
+    let mut own = scaling.run(job.sources(), job.targets(), &SpareProducts::default());
     let read = match scaling.products {
         Products::InTargets => job.output,
         Products::InOwn => own.lend(job.input.bytes()),

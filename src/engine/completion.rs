@@ -57,6 +57,8 @@ struct State {
     source: Option<u32>,
     /// The role of the driver may be free: look.
     nudged: bool,
+    /// Of threads that sleep elsewhere than in [`Completion::sleep`]: rung by a nudge and at the end.
+    bells: Vec<Arc<dyn Wake>>,
     /// For the end, in order.
     hooks: Vec<Hook>,
     /// The end has come, and all hooks that were there have run.
@@ -88,6 +90,7 @@ impl Completion {
             result: Ok(()),
             source: None,
             nudged: false,
+            bells: Vec::new(),
             hooks: Vec::new(),
             is_settled: parts == 0,
         };
@@ -152,6 +155,7 @@ impl Completion {
     fn finish<'a>(&'a self, mut state: MutexGuard<'a, State>) {
         self.is_ended.store(true, Ordering::Release);
         self.changed.notify_all();
+        state.bells.iter().for_each(|bell| bell.wake());
         // Those that come meanwhile run after those before them.
         let mut hooks = Vec::new();
         while !state.hooks.is_empty() {
@@ -201,8 +205,26 @@ impl Completion {
 
     /// Tells the waiting thread to look for the role.
     pub(crate) fn nudge(&self) {
-        self.state.lock().nudged = true;
+        let mut state = self.state.lock();
+        state.nudged = true;
         self.changed.notify_all();
+        state.bells.iter().for_each(|bell| bell.wake());
+    }
+
+    /// Hangs up the bell of a thread that sleeps elsewhere than here.
+    pub(crate) fn hang(&self, bell: &Arc<dyn Wake>) {
+        self.state.lock().bells.push(Arc::clone(bell));
+    }
+
+    /// Takes the bell down.
+    pub(crate) fn take_down(&self, bell: &Arc<dyn Wake>) {
+        self.state.lock().bells.retain(|hung| !Arc::ptr_eq(hung, bell));
+    }
+
+    /// Whether it has ended, or somebody has nudged, which counts once.
+    pub(crate) fn take_news(&self) -> bool {
+        let mut state = self.state.lock();
+        mem::take(&mut state.nudged) || state.parts == 0
     }
 
     /// Sleeps until the operation has ended, somebody nudges, or `until` passes.

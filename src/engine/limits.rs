@@ -42,6 +42,11 @@ pub struct Limits {
     pub waiting_after_ns: u64,
     /// How long a closing endpoint waits for its peers to take what was sent, in nanoseconds.
     pub linger_ns: u64,
+    /// The longest time between two questions to a peer that an operation waits for; `u64::MAX`: no peer is lost for
+    /// its silence.
+    pub heartbeat_ns: u64,
+    /// A peer that was asked, and says nothing for so long, is lost; `u64::MAX`: never.
+    pub silence_ns: u64,
 }
 
 impl Limits {
@@ -73,6 +78,8 @@ impl Default for Limits {
             unordered_operations: 1 << 20,
             waiting_after_ns: 20_000_000,
             linger_ns: 1_000_000_000,
+            heartbeat_ns: 10_000_000_000,
+            silence_ns: 30_000_000_000,
         }
     }
 }

@@ -6,6 +6,8 @@
 //! a world is whole or failed; and a steady flow of operations allocates nothing.
 #![forbid(unsafe_code)]
 
+mod bell;
+mod blame;
 mod buffers;
 mod completion;
 mod core;
@@ -40,5 +42,5 @@ pub use limits::Limits;
 pub use members::Members;
 pub use operation::{Matching, Operation};
 pub use program::Program;
-pub use request::Request;
+pub use request::{Request, Waited};
 pub use world::Health;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::blame::Watch;
 use super::completion::Completion;
 use super::members::Members;
 use super::name::Name;
@@ -119,6 +120,8 @@ pub(super) struct Run {
     pub(super) tokens: Region,
     /// Peers in whose `ready` queue it stands.
     pub(super) queued_at: Vec<u32>,
+    /// Whom it waits for in the end.
+    pub(super) watch: Watch,
 }
 
 /// How far one step has come, in bytes.
@@ -438,6 +441,7 @@ impl Operation {
         self.run.waiting_at = None;
         self.run.checked.clear();
         self.run.queued_at.clear();
+        self.run.watch.clear();
         self.run.tokens = Region::EMPTY;
     }
 }
@@ -456,6 +460,7 @@ impl Run {
             waiting_at: None,
             slice_next: 0,
             tokens: Region::EMPTY,
+            watch: Watch::with_room(size),
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Incoming {
     /// Bytes of payload that have been dealt with.
     pub(super) taken: usize,
     pub(super) sink: Sink,
+    /// Its payload counts when all of it is here, and its checksum right.
+    pub(super) is_checked: bool,
 }
 
 /// Payload that is written straight from where it lies.
@@ -77,6 +79,9 @@ pub(super) struct Peer {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) incoming: Option<Incoming>,
+    collection: Scratch,
+    /// What came of a frame whose checksum is compared before it is reduced.
+    pub(super) collected: Region,
     /// Headers and small payloads; the first `written` bytes are gone.
     pub(super) output: Vec<u8>,
     written: usize,
@@ -99,6 +104,16 @@ pub(super) struct Peer {
     pub(super) said_farewell: bool,
     /// Our sending side has ended.
     pub(super) is_shut: bool,
+    /// When something last came.
+    pub(super) heard_at: u64,
+    /// Until when a link that is being made is wanted, if only to tell of a failure.
+    pub(super) dial_until: Option<u64>,
+    /// Frames queued so far, and those that have come.
+    pub(super) frames_out: u64,
+    /// See `frames_out`.
+    pub(super) frames_in: u64,
+    /// Bytes that have come.
+    pub(super) bytes_in: u64,
 }
 
 impl Peer {
@@ -110,6 +125,8 @@ impl Peer {
             start: 0,
             end: 0,
             incoming: None,
+            collection: Scratch::default(),
+            collected: Region::EMPTY,
             output: Vec::new(),
             written: 0,
             body: None,
@@ -122,6 +139,11 @@ impl Peer {
             has_farewell: false,
             said_farewell: false,
             is_shut: false,
+            heard_at: 0,
+            dial_until: None,
+            frames_out: 0,
+            frames_in: 0,
+            bytes_in: 0,
         }
     }
 
@@ -133,6 +155,14 @@ impl Peer {
         self.output.reserve(limits.output + limits.copied + CONTROL_BYTES);
         self.later.reserve(CONTROL_BYTES);
         self.ready.reserve(READY);
+    }
+
+    /// It is not made after all; what waited for it is dropped.
+    pub(super) fn go_idle(&mut self) {
+        self.go_down();
+        self.state = LinkState::Idle;
+        self.dial_until = None;
+        self.frames_out = 0;
     }
 
     /// Nothing flows any more; what was under way is dropped.
@@ -160,6 +190,7 @@ impl Peer {
 
     /// Appends a frame that has no body, or whose payload is copied.
     pub(super) fn push(&mut self, header: &Header, payload: &[u8]) {
+        self.frames_out += 1;
         self.make_room(HEADER_BYTES + payload.len());
         let to = if self.body.is_some() { &mut self.later } else { &mut self.output };
         to.extend_from_slice(&header.encode());
@@ -180,6 +211,13 @@ impl Peer {
         self.make_room(self.later.len());
         self.output.append(&mut self.later);
         body
+    }
+
+    /// Makes room for so many bytes of a frame, at once as much as any frame needs.
+    pub(super) fn reserve(&mut self, limits: &Limits, bytes: usize) {
+        if self.collected.bytes() < bytes {
+            self.collected = self.collection.lend(bytes.max(limits.frame_alone));
+        }
     }
 
     /// Bytes of the input buffer.
@@ -220,6 +258,7 @@ impl Peer {
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.bytes_in += count as u64;
         let straight = count.min(direct.bytes());
         self.end += count - straight;
         Ok((straight, count == room))

@@ -12,10 +12,13 @@ const PEER_LOST: u8 = 3;
 const ABORTED: u8 = 4;
 const INTERNAL: u8 = 5;
 
+/// In the place of a rank: none is known.
+const NOBODY: usize = u32::MAX as usize;
+
 /// The payload of an Abort or a Reset. Appends to `out`; returns its length.
 pub(super) fn encode(error: &Error, out: &mut Vec<u8>) -> u32 {
     let (kind, rank, text) = match error {
-        Error::TimedOut(text) => (TIMED_OUT, 0, text.clone()),
+        Error::TimedOut { rank, text } => (TIMED_OUT, rank.unwrap_or(NOBODY), text.clone()),
         Error::Mismatch(text) => (MISMATCH, 0, text.clone()),
         Error::PeerLost { rank, text } => (PEER_LOST, *rank, text.clone()),
         Error::Aborted(text) => (ABORTED, 0, text.clone()),
@@ -40,7 +43,7 @@ pub(super) fn decode(payload: &[u8]) -> Error {
     let rank = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
     let text = String::from_utf8_lossy(text).into_owned();
     match head[0] {
-        TIMED_OUT => Error::TimedOut(text),
+        TIMED_OUT => Error::TimedOut { rank: (rank != NOBODY).then_some(rank), text },
         MISMATCH => Error::Mismatch(text),
         PEER_LOST => Error::PeerLost { rank, text },
         INTERNAL => Error::Internal(text),
@@ -55,7 +58,8 @@ mod tests {
     #[test]
     fn reasons_come_back() {
         for error in [
-            Error::TimedOut("late".into()),
+            Error::timed_out("late"),
+            Error::TimedOut { rank: Some(2), text: "late".into() },
             Error::Mismatch("differ".into()),
             Error::PeerLost { rank: 3, text: "gone".into() },
             Error::Aborted("stop".into()),

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::completion::{Completion, Hook};
 use super::lane::Lane;
+use super::waiting::Terms;
 use crate::error::Error;
 use crate::link::syscall::eventfd::EventFd;
 
@@ -20,6 +21,28 @@ pub struct Request {
     /// There until the drop.
     completion: Option<Arc<Completion>>,
     eventfd: OnceCell<Bell>,
+}
+
+/// What comes of a wait that a signal may end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Waited<T> {
+    /// The operation has ended, with this.
+    Ended(T),
+    /// The limit of the wait has passed. The operation goes on.
+    InProgress,
+    /// This thread has handled a signal. The operation goes on.
+    Interrupted,
+}
+
+impl<T> Waited<T> {
+    /// What it has ended with, if it has.
+    pub fn ended(self) -> Option<T> {
+        match self {
+            Self::Ended(outcome) => Some(outcome),
+            Self::InProgress | Self::Interrupted => None,
+        }
+    }
 }
 
 /// A descriptor that the end of the operation rings. It is closed with the request, whatever the operation does then.
@@ -68,7 +91,15 @@ impl Request {
     /// goes on, and so does its deadline.
     #[must_use]
     pub fn wait_for(&self, limit: Option<Duration>) -> Option<Result<(), Error>> {
-        self.wait_until(limit.and_then(|limit| Instant::now().checked_add(limit)))
+        self.wait_on(terms(&[], limit)).ended()
+    }
+
+    /// As [`Request::wait_for`], but in a world that is interruptible ([`crate::WorldOptions::interruptible`]) a signal
+    /// that this thread handles meanwhile ends the wait, not the operation. A signal is noticed while the thread sleeps:
+    /// not before, and not while it works on what has come. So who must not miss one waits in slices of time, and looks
+    /// in between what the handler has left. A process that was stopped, and goes on, may see it as a signal.
+    pub fn wait_unless_interrupted(&self, limit: Option<Duration>) -> Waited<Result<(), Error>> {
+        self.wait_on(terms(&[self], limit))
     }
 
     /// Waits until the operation has ended.
@@ -84,38 +115,32 @@ impl Request {
     /// first in the list that has. `None` if none has, or the list is empty. They may be of different worlds.
     #[must_use]
     pub fn wait_any(requests: &[&Self], limit: Option<Duration>) -> Option<usize> {
-        let ended = || requests.iter().position(|request| request.outcome().is_some());
-        let (None, Some(first)) = (ended(), requests.first()) else { return ended() };
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let lane = &first.lane;
-        let ticket = lane.ticket();
-        for request in requests {
-            // The driver of our own lane needs no call: it is not in the poll while it ends something.
-            let is_far = !Arc::ptr_eq(&request.lane, lane);
-            let hook = Hook::End(Arc::clone(&ticket), is_far.then(|| Arc::clone(lane.waker())));
-            if let Some(completion) = &request.completion {
-                completion.at_end(hook);
-            }
-        }
-        lane.wait(&ticket, until);
-        for request in requests {
-            request.completion.iter().for_each(|completion| completion.forget(&ticket));
-        }
-        lane.give_back(ticket);
-        ended()
+        Self::wait_any_on(requests, terms(&[], limit)).ended()
+    }
+
+    /// As [`Request::wait_any`], and if one of the worlds is interruptible a signal ends the wait, as in
+    /// [`Request::wait_unless_interrupted`].
+    pub fn wait_any_unless_interrupted(
+        requests: &[&Self],
+        limit: Option<Duration>,
+    ) -> Waited<usize> {
+        Self::wait_any_on(requests, terms(requests, limit))
     }
 
     /// Waits until all of several operations have ended, at most for `limit` (`None`: however long). The outcome is the
     /// first error in the order of the list, if there is one. `None` if not all have ended.
     #[must_use]
     pub fn wait_all(requests: &[&Self], limit: Option<Duration>) -> Option<Result<(), Error>> {
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut all = Ok(());
-        for request in requests {
-            let outcome = request.wait_until(until)?;
-            all = all.and(outcome);
-        }
-        Some(all)
+        Self::wait_all_on(requests, terms(&[], limit)).ended()
+    }
+
+    /// As [`Request::wait_all`], and if one of the worlds is interruptible a signal ends the wait, as in
+    /// [`Request::wait_unless_interrupted`].
+    pub fn wait_all_unless_interrupted(
+        requests: &[&Self],
+        limit: Option<Duration>,
+    ) -> Waited<Result<(), Error>> {
+        Self::wait_all_on(requests, terms(requests, limit))
     }
 
     /// Has the endpoint's background thread (`collect`) call `function` once, with what the operation ended with: soon
@@ -158,15 +183,56 @@ impl Request {
         Ok(bell.fd.as_fd())
     }
 
-    fn wait_until(&self, until: Option<Instant>) -> Option<Result<(), Error>> {
+    fn wait_on(&self, terms: Terms) -> Waited<Result<(), Error>> {
         if !self.lane.is_ours() {
-            return Some(Err(Error::Forked));
+            return Waited::Ended(Err(Error::Forked));
         }
-        let completion = self.completion.as_ref()?;
-        if !completion.is_ended() {
-            self.lane.wait(completion, until);
+        let Some(completion) = &self.completion else { return Waited::InProgress };
+        let is_interrupted = !completion.is_ended() && self.lane.wait_on(completion, terms);
+        match completion.outcome() {
+            Some(outcome) => Waited::Ended(outcome),
+            None if is_interrupted => Waited::Interrupted,
+            None => Waited::InProgress,
         }
-        completion.outcome()
+    }
+
+    fn wait_any_on(requests: &[&Self], terms: Terms) -> Waited<usize> {
+        let ended = || requests.iter().position(|request| request.outcome().is_some());
+        if let Some(at) = ended() {
+            return Waited::Ended(at);
+        }
+        let Some(first) = requests.first() else { return Waited::InProgress };
+        let lane = &first.lane;
+        let ticket = lane.ticket();
+        for request in requests {
+            // The driver of our own lane needs no call: it is not in the poll while it ends something.
+            let is_far = !Arc::ptr_eq(&request.lane, lane);
+            let hook = Hook::End(Arc::clone(&ticket), is_far.then(|| Arc::clone(lane.waker())));
+            if let Some(completion) = &request.completion {
+                completion.at_end(hook);
+            }
+        }
+        let is_interrupted = lane.wait_on(&ticket, terms);
+        for request in requests {
+            request.completion.iter().for_each(|completion| completion.forget(&ticket));
+        }
+        lane.give_back(ticket);
+        match ended() {
+            Some(at) => Waited::Ended(at),
+            None if is_interrupted => Waited::Interrupted,
+            None => Waited::InProgress,
+        }
+    }
+
+    fn wait_all_on(requests: &[&Self], terms: Terms) -> Waited<Result<(), Error>> {
+        let mut all = Ok(());
+        for request in requests {
+            match request.wait_on(terms) {
+                Waited::Ended(outcome) => all = all.and(outcome),
+                not_ended => return not_ended,
+            }
+        }
+        Waited::Ended(all)
     }
 
     /// The completion, in the process that made it.
@@ -176,6 +242,14 @@ impl Request {
         }
         let completion = self.completion.as_ref();
         completion.ok_or_else(|| Error::Internal("a request without a completion".into()))
+    }
+}
+
+/// The terms of a wait that signals end if one of these requests is of a world that is interruptible.
+fn terms(heeding: &[&Request], limit: Option<Duration>) -> Terms {
+    Terms {
+        until: limit.and_then(|limit| Instant::now().checked_add(limit)),
+        is_interruptible: heeding.iter().any(|request| request.lane.is_interruptible()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a driver does between two looks at the network: spin, yield, sleep.
+//! How long a thread waits, and what a driver does between two looks at the network: spin, yield, sleep.
 //!
 //! One loop with two numbers: look again without a pause for so long, then yield the processor between looks for so
 //! long, then sleep until something happens. The only place in the library that yields.
@@ -11,6 +11,21 @@ use crate::config::Wait;
 
 /// How long the adaptive mode looks before it sleeps, whichever way it looks.
 const ADAPTIVE: Duration = Duration::from_micros(50);
+
+/// How long a thread waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// `None`: for ever.
+    pub(super) until: Option<Instant>,
+    /// Whether a signal that the thread handles while it sleeps ends the wait.
+    pub(super) is_interruptible: bool,
+}
+
+impl Terms {
+    pub(super) fn are_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

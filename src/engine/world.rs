@@ -84,6 +84,8 @@ pub(super) struct World {
     pub(super) health: Arc<Health>,
     pub(super) rank: u32,
     pub(super) members: Arc<Members>,
+    /// Whether payload carries checksums.
+    pub(super) checksum: bool,
     pub(super) state: Vec<Member>,
     /// The number of the next ordered operation.
     pub(super) next: u64,
@@ -97,12 +99,19 @@ pub(super) struct World {
     /// count alone tells a late member's use of a key from the next one.
     turns: Table<(Class, u32, u64), u64>,
     history: VecDeque<(Name, Fingerprint)>,
+    /// Who has asked about operations that are not under way here.
+    pub(super) askers: Vec<(Name, u32)>,
     /// Forks that have failed, so that members which call later are told.
     pub(super) tombstones: VecDeque<(u64, Error)>,
 }
 
 impl World {
-    pub(super) fn new(health: Arc<Health>, rank: u32, members: Arc<Members>) -> Self {
+    pub(super) fn new(
+        health: Arc<Health>,
+        rank: u32,
+        members: Arc<Members>,
+        checksum: bool,
+    ) -> Self {
         let mut active = Table::default();
         active.reserve(PLACES);
         Self {
@@ -110,6 +119,7 @@ impl World {
             rank,
             state: vec![Member::default(); members.size()],
             members,
+            checksum,
             next: 0,
             queued: VecDeque::new(),
             active,
@@ -117,6 +127,7 @@ impl World {
             messages: Messages::default(),
             turns: Table::default(),
             history: VecDeque::with_capacity(HISTORY),
+            askers: Vec::with_capacity(PLACES),
             tombstones: VecDeque::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::guard::{guard, guard_world};
+use super::guard::{guard, in_world};
 use super::pointer::{self, Out, is_null};
 use super::request::collect_request;
 use super::status::{COLLECT_OK, collect_status};
@@ -58,14 +58,22 @@ impl collect_batch {
         add: impl FnOnce(&mut Batch<'static>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         // In a child of fork(2) the lock may be held for ever.
-        world.world.failure().map_or(Ok(()), Err)?;
+        world.world.error().map_or(Ok(()), Err)?;
         add(&mut self.batch.lock())?;
         let _ = self.world.get_or_init(|| Arc::clone(world));
         Ok(())
     }
 
+    /// The world of the first operation.
+    fn world(&self) -> Result<&Arc<collect_world>, Error> {
+        self.world.get().ok_or_else(|| {
+            let text = "the batch has no operations: name it in the options of some calls";
+            Error::InvalidArgument(text.into())
+        })
+    }
+
     fn start(&self, world: &collect_world) -> Result<Request, Error> {
-        world.world.failure().map_or(Ok(()), Err)?;
+        world.world.error().map_or(Ok(()), Err)?;
         let request = self.batch.lock().submit_all()?;
         // Beginning may run the caller's reductions, over which no lock is held.
         request.prod();
@@ -86,7 +94,9 @@ impl collect_batch {
 /// - `batch`: writable, receives a batch that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_batch_create(batch: *mut *mut collect_batch) -> collect_status {
+pub unsafe extern "C-unwind" fn collect_batch_create(
+    batch: *mut *mut collect_batch,
+) -> collect_status {
     guard(|| {
         // SAFETY: NULL or writable (contract above).
         let batch = unsafe { Out::new(batch, "batch") }?;
@@ -120,39 +130,36 @@ pub unsafe extern "C" fn collect_batch_create(batch: *mut *mut collect_batch) ->
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_batch_start(
+pub unsafe extern "C-unwind" fn collect_batch_start(
     batch: *mut collect_batch,
     request: *mut *mut collect_request,
 ) -> collect_status {
-    // SAFETY: NULL or live (contract above).
-    let Some(batch) = (unsafe { pointer::borrow(batch) }) else {
-        return guard(|| Err(is_null("batch")));
-    };
-    let Some(world) = batch.world.get().cloned() else {
-        let text = "the batch has no operations: name it in the options of some calls";
-        return guard(|| Err(Error::InvalidArgument(text.into())));
-    };
-    guard_world(Some(world), |world| {
+    guard(|| {
+        // SAFETY: NULL or live (contract above).
+        let batch = unsafe { pointer::borrow(batch) }.ok_or_else(|| is_null("batch"))?;
         // SAFETY: NULL or writable (contract above).
         let request = unsafe { Out::optional(request) };
-        let started = batch.start(world)?;
-        match request {
-            None => started.wait()?,
-            Some(request) => request.set(collect_request::give(world, started)),
-        }
-        Ok(COLLECT_OK)
+        in_world(batch.world()?, |world| {
+            let started = batch.start(world)?;
+            match request {
+                None => started.wait()?,
+                Some(request) => request.set(collect_request::give(world, started)),
+            }
+            Ok(COLLECT_OK)
+        })
     })
 }
 
 /// Destroys a batch, without waiting.
 ///
-/// Operations under way go on, and their buffers stay lent until they have ended.
+/// Operations under way go on, and their buffers stay lent until they have ended. A thread that has started
+/// the batch without a request goes on to wait for them.
 ///
 /// # Safety
 ///
 /// - `batch`: live, and not used again; NULL does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_batch_destroy(batch: *mut collect_batch) {
+pub unsafe extern "C-unwind" fn collect_batch_destroy(batch: *mut collect_batch) {
     // A panic is not passed on: there is nobody who could be told.
     let _ = guard(|| {
         // SAFETY: NULL or live, and given up (contract above).

@@ -39,7 +39,7 @@ impl Caller {
     /// Runs the rest of an entry point, once the handle, the out-parameter and the options are right.
     pub(super) fn run(self, body: impl FnOnce(Calling<'_>) -> Outcome) -> collect_status {
         // SAFETY: NULL or live (contract of `new`).
-        let world = unsafe { pointer::borrow(self.world) };
+        let world = || unsafe { pointer::borrow(self.world) };
         guard_world(world, |world| {
             // SAFETY: NULL or writable (contract of `new`).
             let request = unsafe { Out::optional(self.request) };

@@ -51,7 +51,7 @@ use crate::{Call, Datatype, Target};
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_allreduce(
+pub unsafe extern "C-unwind" fn collect_allreduce(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn collect_allreduce(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_allreduce_multi(
+pub unsafe extern "C-unwind" fn collect_allreduce_multi(
     world: *mut collect_world,
     buffers: *const *mut c_void,
     buffers_count: usize,
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn collect_allreduce_multi(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_broadcast(
+pub unsafe extern "C-unwind" fn collect_broadcast(
     world: *mut collect_world,
     buffer: *mut c_void,
     count: usize,
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn collect_broadcast(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_reduce(
+pub unsafe extern "C-unwind" fn collect_reduce(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn collect_reduce(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_barrier(
+pub unsafe extern "C-unwind" fn collect_barrier(
     world: *mut collect_world,
     options: *const collect_call_options,
     request: *mut *mut collect_request,

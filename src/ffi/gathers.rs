@@ -50,7 +50,7 @@ use crate::{Call, Datatype};
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_allgather(
+pub unsafe extern "C-unwind" fn collect_allgather(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn collect_allgather(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_allgatherv(
+pub unsafe extern "C-unwind" fn collect_allgatherv(
     world: *mut collect_world,
     send: *const c_void,
     send_count: usize,
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn collect_allgatherv(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_gather(
+pub unsafe extern "C-unwind" fn collect_gather(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn collect_gather(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_gatherv(
+pub unsafe extern "C-unwind" fn collect_gatherv(
     world: *mut collect_world,
     send: *const c_void,
     send_count: usize,

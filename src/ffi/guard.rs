@@ -1,4 +1,8 @@
-//! The boundary: no panic passes it, and every error becomes a status with a text.
+//! The boundary: no panic passes it, every error becomes a status with a text, and no thread is cancelled inside.
+//!
+//! Every entry point that does more than to look at its arguments runs in [`guard`] as a whole. Outside of it nothing is
+//! owned and nothing panics, so that a cancellation that came meanwhile may unwind the frames of the entry point when it
+//! is let through: `extern "C-unwind"` allows that, and a frame without clean-up has no table that forbids it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,37 +12,48 @@ use super::pointer::is_null;
 use super::status::{collect_status, record};
 use super::world::collect_world;
 use crate::error::Error;
+use crate::link::syscall::cancellation::Disabled;
 
 /// What the body of an entry point ends with.
 pub(super) type Outcome = Result<collect_status, Error>;
 
-/// Runs the body of an entry point that belongs to no world.
+/// Runs the body of an entry point.
 pub(super) fn guard(body: impl FnOnce() -> Outcome) -> collect_status {
-    report(contain(body))
+    let disabled = Disabled::new();
+    let status = run(body);
+    disabled.restore();
+    status
 }
 
-/// Runs the body of an entry point of `world`. A panic fails the world, lest its peers wait for ever.
+/// Runs the body of an entry point of a world, which `borrow` takes a share in; `None` stands for NULL.
 pub(super) fn guard_world(
-    world: Option<Arc<collect_world>>,
+    borrow: impl FnOnce() -> Option<Arc<collect_world>>,
     body: impl FnOnce(&Arc<collect_world>) -> Outcome,
 ) -> collect_status {
-    let Some(world) = world else {
-        return report(Err(is_null("world")));
-    };
-    let outcome = contain(|| body(&world));
+    guard(|| in_world(&borrow().ok_or_else(|| is_null("world"))?, body))
+}
+
+/// Runs the part of a body that belongs to `world`. A panic fails the world, lest its peers wait for ever.
+pub(super) fn in_world(
+    world: &Arc<collect_world>,
+    body: impl FnOnce(&Arc<collect_world>) -> Outcome,
+) -> Outcome {
+    let outcome = contain(|| body(world));
     if let Err(Error::Internal(text)) = &outcome {
         let _ = contain(|| Err(world.fail(text)));
     }
-    report(outcome)
+    outcome
+}
+
+/// Apart from [`guard`], so that all clean-up is in here.
+#[inline(never)]
+fn run(body: impl FnOnce() -> Outcome) -> collect_status {
+    contain(body).unwrap_or_else(|error| record(&error))
 }
 
 fn contain(body: impl FnOnce() -> Outcome) -> Outcome {
     catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|panic| Err(Error::Internal(text_of(&*panic).to_owned())))
-}
-
-fn report(outcome: Outcome) -> collect_status {
-    outcome.unwrap_or_else(|error| record(&error))
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {
@@ -73,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_null_world_is_the_callers_mistake() {
-        let status = guard_world(None, |_| panic!("not reached"));
+        let status = guard_world(|| None, |_| panic!("not reached"));
         assert_eq!(status, COLLECT_ERR_INVALID_ARGUMENT);
     }
 }

@@ -49,7 +49,7 @@ pub const COLLECT_ANY_RANK: i32 = -1;
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_send(
+pub unsafe extern "C-unwind" fn collect_send(
     world: *mut collect_world,
     send: *const c_void,
     count: usize,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn collect_send(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_recv(
+pub unsafe extern "C-unwind" fn collect_recv(
     world: *mut collect_world,
     recv: *mut c_void,
     count: usize,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn collect_recv(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_sendrecv(
+pub unsafe extern "C-unwind" fn collect_sendrecv(
     world: *mut collect_world,
     send: *const c_void,
     send_count: usize,

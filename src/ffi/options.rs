@@ -37,6 +37,33 @@ pub struct collect_world_options {
     /// that the environment variable LIBCOLLECT_TABLE names, else the library's own table. Before its lines
     /// count those that LIBCOLLECT_ALGORITHM gives on rank 0, such as "allreduce=ring,alltoall=pairwise:16".
     pub table: *const c_char,
+    /// How often a rank that waits asks the ranks that it waits for whether they live, in nanoseconds; 0: every
+    /// 10 seconds; negative: never; at most every ms. One that says nothing for three times as long is lost
+    /// (`COLLECT_ERR_PEER_LOST`): its process is stopped, or its host cannot be reached.
+    pub heartbeat_ns: i64,
+    /// How long `collect_world_destroy` of the last world of those that were forked from each other may wait
+    /// for what was sent to arrive, in nanoseconds; 0: one second; negative: until it has.
+    pub destroy_timeout_ns: i64,
+    /// 1: every payload carries a checksum (CRC32C), which is compared before a byte of it counts; equal on all
+    /// ranks. It costs a copy of what comes in. TCP's own checksum finds most damage, but not all.
+    pub checksum: i32,
+    /// 1: a signal that a thread handles while it waits for requests ends the wait with `COLLECT_INTERRUPTED`;
+    /// the operation goes on. 0: waits go on after a signal. Forks are as their parent.
+    ///
+    /// It ends `collect_request_wait`, `_wait_any` and `_wait_all` only. A call that blocks goes on: there would
+    /// be no handle left of what it began, so start the operation with a request, and wait for that. A signal
+    /// is noticed while the thread sleeps, not just before nor while it works on what has come. So a program
+    /// that must miss none waits in slices of time, and looks in between at what its handler has left:
+    ///
+    /// ```c
+    /// do
+    ///   status = collect_request_wait(request, 100000000); // 0.1 s
+    /// while (!stop && (status == COLLECT_IN_PROGRESS || status == COLLECT_INTERRUPTED));
+    /// ```
+    ///
+    /// A thread that waits does not spin for longer than 50 us then, whatever `wait` says. (A process that was
+    /// stopped, and goes on, may see that as a signal.)
+    pub interruptible: i32,
 }
 
 /// Options of `collect_world_fork`. A field that is 0 or NULL has its default.
@@ -144,7 +171,7 @@ pub(super) struct Chosen {
 }
 
 const WORD: usize = size_of::<usize>();
-const _: () = assert!(size_of::<collect_world_options>() == 4 * WORD + 8 + 4 + 4);
+const _: () = assert!(size_of::<collect_world_options>() == 4 * WORD + 8 + 4 + 4 + 2 * 8 + 2 * 4);
 const _: () = assert!(size_of::<collect_fork_options>() == 4 * WORD + 8 + 8 + 4 + 4);
 const _: () = assert!(size_of::<collect_call_options>() == 3 * WORD + 8 + 4 + 4 + 8 + 4 + 4 + 8);
 
@@ -177,6 +204,10 @@ impl collect_world_options {
             connect: options.connect.try_into()?,
             listen: listen.map(str::to_owned),
             table: table.map(str::to_owned),
+            checksum: pointer::flag(options.checksum, "checksum")?,
+            heartbeat: options.heartbeat_ns.into(),
+            destroy_timeout: options.destroy_timeout_ns.into(),
+            interruptible: pointer::flag(options.interruptible, "interruptible")?,
         })
     }
 }

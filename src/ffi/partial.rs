@@ -46,7 +46,7 @@ use crate::Call;
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_reduce_scatter(
+pub unsafe extern "C-unwind" fn collect_reduce_scatter(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn collect_reduce_scatter(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_reduce_scatterv(
+pub unsafe extern "C-unwind" fn collect_reduce_scatterv(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn collect_reduce_scatterv(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_scan(
+pub unsafe extern "C-unwind" fn collect_scan(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn collect_scan(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_exscan(
+pub unsafe extern "C-unwind" fn collect_exscan(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,

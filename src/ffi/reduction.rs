@@ -118,7 +118,7 @@ impl Drop for Own {
 /// - `reduction`: writable, receives a reduction that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_reduction_create(
+pub unsafe extern "C-unwind" fn collect_reduction_create(
     function: collect_reduction_fn,
     user: *mut c_void,
     free_user: collect_free_fn,
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn collect_reduction_create(
 ///
 /// - `reduction`: live, and not used again; NULL does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_reduction_destroy(reduction: *mut collect_reduction) {
+pub unsafe extern "C-unwind" fn collect_reduction_destroy(reduction: *mut collect_reduction) {
     // A panic is not passed on: there is nobody who could be told.
     let _ = guard(|| {
         // SAFETY: NULL or live, and given up (contract above).

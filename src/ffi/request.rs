@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::guard::{Outcome, guard, guard_world};
+use super::guard::{Outcome, guard, in_world};
 use super::pointer::{self, Out, is_null};
 use super::status::{
-    COLLECT_IN_PROGRESS, COLLECT_OK, collect_last_error_message, collect_status, record,
+    COLLECT_IN_PROGRESS, COLLECT_INTERRUPTED, COLLECT_OK, collect_last_error_message,
+    collect_status, record,
 };
 use super::world::collect_world;
-use crate::Request;
 use crate::error::Error;
+use crate::{Request, Waited};
 
 /// One operation that was started, under way or ended.
 ///
@@ -98,9 +99,11 @@ impl collect_request {
 /// - `request`: live; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_test(request: *mut collect_request) -> collect_status {
+pub unsafe extern "C-unwind" fn collect_request_test(
+    request: *mut collect_request,
+) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let request = unsafe { pointer::borrow(request) };
+    let request = || unsafe { pointer::borrow(request) };
     ask(request, Request::outcome)
 }
 
@@ -108,9 +111,10 @@ pub unsafe extern "C" fn collect_request_test(request: *mut collect_request) -> 
 ///
 /// 0 or negative: as long as it takes; the operation has a time-out of its own.
 ///
-/// Returns `COLLECT_OK` if the operation has ended well, the error that it ended with, or
-/// `COLLECT_IN_PROGRESS` if the time passed first: that ends the wait, not the operation. Several threads
-/// may wait for one request, and wait again after the end.
+/// Returns `COLLECT_OK` if the operation has ended well, the error that it ended with,
+/// `COLLECT_IN_PROGRESS` if the time passed first, or, if the world is interruptible, `COLLECT_INTERRUPTED`
+/// if this thread has handled a signal: these two end the wait, not the operation. Several threads may wait
+/// for one request, and wait again after the end.
 ///
 /// ```c
 /// while ((status = collect_request_wait(request, 1000000000)) == COLLECT_IN_PROGRESS)
@@ -122,13 +126,13 @@ pub unsafe extern "C" fn collect_request_test(request: *mut collect_request) -> 
 /// - `request`: live; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_wait(
+pub unsafe extern "C-unwind" fn collect_request_wait(
     request: *mut collect_request,
     timeout_ns: i64,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let request = unsafe { pointer::borrow(request) };
-    ask(request, |request| request.wait_for(limit_of(timeout_ns)))
+    let request = || unsafe { pointer::borrow(request) };
+    on_started(request, |request| waited(request.wait_unless_interrupted(limit_of(timeout_ns))))
 }
 
 /// Waits until one of `count` operations has ended, at most for `timeout_ns` nanoseconds, and tells which.
@@ -140,8 +144,9 @@ pub unsafe extern "C" fn collect_request_wait(
 /// 0 or negative: as long as it takes.
 ///
 /// Returns what `collect_request_test` says of the request at `index`: `COLLECT_OK` or the error that it
-/// ended with, and `index` is set in both cases. `COLLECT_IN_PROGRESS` if the time passed first: that ends
-/// the wait, not the operations, and `index` is untouched.
+/// ended with, and `index` is set in both cases. `COLLECT_IN_PROGRESS` if the time passed first, or
+/// `COLLECT_INTERRUPTED` if one of the worlds is interruptible and this thread has handled a signal: these
+/// end the wait, not the operations, and `index` is untouched.
 ///
 /// Errors, with `index` untouched:
 ///
@@ -163,7 +168,7 @@ pub unsafe extern "C" fn collect_request_wait(
 /// - `index`: writable, receives the place in the list; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_wait_any(
+pub unsafe extern "C-unwind" fn collect_request_wait_any(
     requests: *const *mut collect_request,
     count: usize,
     timeout_ns: i64,
@@ -175,11 +180,14 @@ pub unsafe extern "C" fn collect_request_wait_any(
         // SAFETY: NULL or writable (contract above).
         let index = unsafe { Out::new(index, "index") }?;
         let started = started_of(&requests)?;
-        let Some(at) = Request::wait_any(&started, limit_of(timeout_ns)) else {
-            return Ok(COLLECT_IN_PROGRESS);
-        };
-        index.set(requests[at].0);
-        status_of(started[at].outcome())
+        match Request::wait_any_unless_interrupted(&started, limit_of(timeout_ns)) {
+            Waited::Ended(at) => {
+                index.set(requests[at].0);
+                status_of(started[at].outcome())
+            }
+            Waited::InProgress => Ok(COLLECT_IN_PROGRESS),
+            Waited::Interrupted => Ok(COLLECT_INTERRUPTED),
+        }
     })
 }
 
@@ -189,8 +197,9 @@ pub unsafe extern "C" fn collect_request_wait_any(
 /// takes.
 ///
 /// Returns `COLLECT_OK` if all have ended well, else the first error in the order of the list;
-/// `collect_request_test` tells of each. `COLLECT_IN_PROGRESS` if the time passed before all had ended: that
-/// ends the wait, not the operations.
+/// `collect_request_test` tells of each. `COLLECT_IN_PROGRESS` if the time passed before all had ended, or
+/// `COLLECT_INTERRUPTED` if one of the worlds is interruptible and this thread has handled a signal: these
+/// end the wait, not the operations.
 ///
 /// Errors of its own:
 ///
@@ -206,7 +215,7 @@ pub unsafe extern "C" fn collect_request_wait_any(
 /// - `requests`: readable for `count` entries, each NULL or live; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_wait_all(
+pub unsafe extern "C-unwind" fn collect_request_wait_all(
     requests: *const *mut collect_request,
     count: usize,
     timeout_ns: i64,
@@ -215,7 +224,7 @@ pub unsafe extern "C" fn collect_request_wait_all(
         // SAFETY: NULL or readable, with entries that are NULL or live (contract above).
         let requests = unsafe { shares(requests, count) }?;
         let started = started_of(&requests)?;
-        status_of(Request::wait_all(&started, limit_of(timeout_ns)))
+        waited(Request::wait_all_unless_interrupted(&started, limit_of(timeout_ns)))
     })
 }
 
@@ -267,13 +276,13 @@ pub type collect_complete_fn =
 /// - `user`: passed through; may be NULL.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_on_complete(
+pub unsafe extern "C-unwind" fn collect_request_on_complete(
     request: *mut collect_request,
     function: collect_complete_fn,
     user: *mut c_void,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let request = unsafe { pointer::borrow(request) };
+    let request = || unsafe { pointer::borrow(request) };
     on_started(request, |request| {
         let function = function.ok_or_else(|| is_null("function"))?;
         let callback = Callback { function, user };
@@ -306,12 +315,12 @@ pub unsafe extern "C" fn collect_request_on_complete(
 /// - `fd`: writable, receives the descriptor; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_eventfd(
+pub unsafe extern "C-unwind" fn collect_request_eventfd(
     request: *mut collect_request,
     fd: *mut c_int,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let request = unsafe { pointer::borrow(request) };
+    let request = || unsafe { pointer::borrow(request) };
     on_started(request, |request| {
         // SAFETY: NULL or writable (contract above).
         let fd = unsafe { Out::new(fd, "fd") }?;
@@ -334,12 +343,12 @@ pub unsafe extern "C" fn collect_request_eventfd(
 /// - `rank`: writable, receives the sender's rank in the world; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_source(
+pub unsafe extern "C-unwind" fn collect_request_source(
     request: *mut collect_request,
     rank: *mut i32,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let request = unsafe { pointer::borrow(request) };
+    let request = || unsafe { pointer::borrow(request) };
     on_started(request, |request| {
         // SAFETY: NULL or writable (contract above).
         let rank = unsafe { Out::new(rank, "rank") }?;
@@ -351,13 +360,14 @@ pub unsafe extern "C" fn collect_request_source(
 /// Frees a request, without waiting.
 ///
 /// An operation under way goes on, and its buffers stay lent until it has ended: a program that is to use
-/// or free them must wait first. Free requests also after errors.
+/// or free them must wait first. Free requests also after errors. A thread that waits for the request goes on
+/// to wait, and is told how the operation ends.
 ///
 /// # Safety
 ///
 /// - `request`: live, and not used again; NULL does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_request_free(request: *mut collect_request) {
+pub unsafe extern "C-unwind" fn collect_request_free(request: *mut collect_request) {
     // A panic is not passed on: there is nobody who could be told.
     let _ = guard(|| {
         // SAFETY: NULL or live, and given up (contract above).
@@ -370,28 +380,35 @@ pub unsafe extern "C" fn collect_request_free(request: *mut collect_request) {
 
 /// Asks a request for its outcome, `None` while it is under way.
 fn ask(
-    request: Option<Arc<collect_request>>,
+    borrow: impl FnOnce() -> Option<Arc<collect_request>>,
     outcome: impl FnOnce(&Request) -> Option<Result<(), Error>>,
 ) -> collect_status {
-    on_started(request, |request| status_of(outcome(request)))
+    on_started(borrow, |request| status_of(outcome(request)))
 }
 
-/// Runs the body of an entry point on a request that is not freed.
+/// Runs the body of an entry point on a request that is not freed, which `borrow` takes a share in.
 fn on_started(
-    request: Option<Arc<collect_request>>,
+    borrow: impl FnOnce() -> Option<Arc<collect_request>>,
     body: impl FnOnce(&Request) -> Outcome,
 ) -> collect_status {
-    let Some(request) = request else {
-        return guard(|| Err(is_null("request")));
-    };
-    match request.started() {
-        Err(error) => guard(|| Err(error)),
-        Ok(started) => guard_world(Some(Arc::clone(&started.world)), |_| body(&started.request)),
-    }
+    guard(|| {
+        let request = borrow().ok_or_else(|| is_null("request"))?;
+        let started = request.started()?;
+        in_world(&started.world, |_| body(&started.request))
+    })
 }
 
 fn status_of(outcome: Option<Result<(), Error>>) -> Outcome {
     outcome.map_or(Ok(COLLECT_IN_PROGRESS), |outcome| outcome.map(|()| COLLECT_OK))
+}
+
+/// What comes of a wait.
+fn waited(waited: Waited<Result<(), Error>>) -> Outcome {
+    match waited {
+        Waited::Ended(outcome) => outcome.map(|()| COLLECT_OK),
+        Waited::InProgress => Ok(COLLECT_IN_PROGRESS),
+        Waited::Interrupted => Ok(COLLECT_INTERRUPTED),
+    }
 }
 
 /// The limit of a wait: 0 and less are none.
@@ -483,7 +500,7 @@ mod tests {
         assert_eq!(status, COLLECT_ERR_INVALID_ARGUMENT);
         // SAFETY: NULL is allowed.
         unsafe { collect_request_free(ptr::null_mut()) };
-        assert_eq!(ask(Some(Arc::default()), Request::outcome), COLLECT_ERR_INVALID_ARGUMENT);
+        assert_eq!(ask(|| Some(Arc::default()), Request::outcome), COLLECT_ERR_INVALID_ARGUMENT);
     }
 
     #[test]

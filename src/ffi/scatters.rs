@@ -43,7 +43,7 @@ use crate::{Call, Datatype};
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_scatter(
+pub unsafe extern "C-unwind" fn collect_scatter(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn collect_scatter(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_scatterv(
+pub unsafe extern "C-unwind" fn collect_scatterv(
     world: *mut collect_world,
     send: *const c_void,
     counts: *const usize,
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn collect_scatterv(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_alltoall(
+pub unsafe extern "C-unwind" fn collect_alltoall(
     world: *mut collect_world,
     send: *const c_void,
     recv: *mut c_void,
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn collect_alltoall(
 /// - `request`: NULL to block; else writable, and receives a request that the caller frees.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_alltoallv(
+pub unsafe extern "C-unwind" fn collect_alltoallv(
     world: *mut collect_world,
     send: *const c_void,
     send_counts: *const usize,

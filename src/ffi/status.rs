@@ -33,6 +33,9 @@ pub const COLLECT_OK: collect_status = collect_status(0);
 /// Not an error: the operation of the request has not ended yet.
 /// Ask again with `collect_request_test`, or wait with `collect_request_wait`.
 pub const COLLECT_IN_PROGRESS: collect_status = collect_status(1);
+/// Not an error: a signal has ended the wait. The operation goes on; wait again when the signal is dealt with.
+/// Only of waits for requests, in worlds whose option `interruptible` is set.
+pub const COLLECT_INTERRUPTED: collect_status = collect_status(2);
 /// The caller broke a stated precondition (NULL, an unknown constant, a buffer that is too small).
 /// Nothing happened.
 /// The text names the argument and what it must be.
@@ -41,7 +44,8 @@ pub const COLLECT_ERR_INVALID_ARGUMENT: collect_status = collect_status(-1);
 /// Also what a program gets that sets an option which this library is too old to know.
 pub const COLLECT_ERR_UNSUPPORTED: collect_status = collect_status(-2);
 /// Descriptors, memory or another bounded resource ran out. The call had no effect.
-/// The text says which limit to raise.
+/// The text says which limit to raise. Only an operation that could not make a connection for want of a
+/// descriptor has failed its world: then `collect_world_error` gives this too.
 pub const COLLECT_ERR_RESOURCE: collect_status = collect_status(-3);
 /// A system call failed. No world was affected.
 /// The text names the call, what it was about, and why the system refused.
@@ -52,9 +56,10 @@ pub const COLLECT_ERR_STORE: collect_status = collect_status(-5);
 /// This process came by fork(2) from the one that owns the handle. Nothing happened.
 /// The parent is not disturbed. A child that is to communicate creates a world of its own.
 pub const COLLECT_ERR_FORKED: collect_status = collect_status(-6);
-/// A time-out passed. If it was an operation's, its world has failed; the text names the ranks that
-/// were waited for.
-/// A rank that waits itself is not blamed: the text follows the chain to the rank that is late.
+/// A time-out passed. If it was an operation's, its world has failed, and `collect_last_error_rank` has the rank
+/// that everybody waited for, if one is known.
+/// A rank that waits itself is not blamed: the chain of those that wait is followed to its end. The text says
+/// what this rank waited for, from which ranks, and how far they had come.
 pub const COLLECT_ERR_TIMED_OUT: collect_status = collect_status(-7);
 /// Ranks called different operations, or the same one with different arguments. The world has
 /// failed; the text has both sides.
@@ -91,7 +96,7 @@ pub const COLLECT_GROUP_WORLD: collect_group = collect_group(3);
 ///
 /// Never fails. A negative number that is no status is taken for the worst, `COLLECT_GROUP_WORLD`.
 #[unsafe(no_mangle)]
-pub extern "C" fn collect_status_group(status: collect_status) -> collect_group {
+pub extern "C-unwind" fn collect_status_group(status: collect_status) -> collect_group {
     match status {
         collect_status(0..) => COLLECT_GROUP_NONE,
         COLLECT_ERR_INVALID_ARGUMENT | COLLECT_ERR_UNSUPPORTED | COLLECT_ERR_FORKED => {
@@ -107,13 +112,13 @@ pub extern "C" fn collect_status_group(status: collect_status) -> collect_group 
 /// Never fails, and never returns NULL; for a number that is no status, it is "unknown collect_status". The
 /// string is static: it is not freed, and stays valid as long as the process lives.
 #[unsafe(no_mangle)]
-pub extern "C" fn collect_status_name(status: collect_status) -> *const c_char {
+pub extern "C-unwind" fn collect_status_name(status: collect_status) -> *const c_char {
     name_of(status).as_ptr()
 }
 
 /// The text of this thread's last failed call: never NULL, empty before the first failure.
 ///
-/// It says what failed, where (world, operation, rank, address) and what to do, in UTF-8 of at most 511
+/// It says what failed, where (world, operation, rank, address) and what to do, in UTF-8 of at most 1023
 /// bytes, cut between characters. The pointer is not freed, and stays valid while the thread lives; the
 /// thread's next failure overwrites the text, a success leaves it.
 ///
@@ -121,19 +126,21 @@ pub extern "C" fn collect_status_name(status: collect_status) -> *const c_char {
 /// fprintf(stderr, "allreduce: %s\n", collect_last_error_message());
 /// ```
 #[unsafe(no_mangle)]
-pub extern "C" fn collect_last_error_message() -> *const c_char {
+pub extern "C-unwind" fn collect_last_error_message() -> *const c_char {
     LAST_ERROR.with(|last| last.text.get().cast_const().cast())
 }
 
-/// Tells which rank was at fault in this thread's last failed call.
+/// Tells which rank was at fault in this thread's last failed call, in the world of that call.
 ///
-/// That is the rank that was lost, in the world of that call, after `COLLECT_ERR_PEER_LOST`; -1 after any
-/// other failure, and before the first.
+/// After `COLLECT_ERR_PEER_LOST` that is the rank that was lost. After `COLLECT_ERR_TIMED_OUT` it is the rank
+/// that everybody waited for: one that has not called the operation, or does not answer. -1 where no single
+/// rank is at fault or none is known, after every other failure, and before the first.
 ///
 /// ```c
-/// int32_t lost = -1;
-/// if (status == COLLECT_ERR_PEER_LOST && collect_last_error_rank(&lost) == COLLECT_OK)
-///   printf("without rank %d\n", (int)lost);
+/// int32_t culprit = -1;
+/// if (collect_status_group(status) == COLLECT_GROUP_WORLD &&
+///     collect_last_error_rank(&culprit) == COLLECT_OK && culprit >= 0)
+///   printf("without rank %d\n", (int)culprit);
 /// ```
 ///
 /// # Safety
@@ -141,7 +148,7 @@ pub extern "C" fn collect_last_error_message() -> *const c_char {
 /// - `rank`: writable, receives the rank; NULL is an error, which is then the last one itself.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_last_error_rank(rank: *mut i32) -> collect_status {
+pub unsafe extern "C-unwind" fn collect_last_error_rank(rank: *mut i32) -> collect_status {
     guard(|| {
         // SAFETY: NULL or writable (contract above).
         let rank = unsafe { Out::new(rank, "rank") }?;
@@ -159,7 +166,7 @@ impl From<&Error> for collect_status {
             Error::System(_) => COLLECT_ERR_SYSTEM,
             Error::Store(_) => COLLECT_ERR_STORE,
             Error::Forked => COLLECT_ERR_FORKED,
-            Error::TimedOut(_) => COLLECT_ERR_TIMED_OUT,
+            Error::TimedOut { .. } => COLLECT_ERR_TIMED_OUT,
             Error::Mismatch(_) => COLLECT_ERR_MISMATCH,
             Error::PeerLost { .. } => COLLECT_ERR_PEER_LOST,
             Error::Aborted(_) => COLLECT_ERR_ABORTED,
@@ -182,6 +189,7 @@ fn name_of(status: collect_status) -> &'static CStr {
     match status {
         COLLECT_OK => c"COLLECT_OK",
         COLLECT_IN_PROGRESS => c"COLLECT_IN_PROGRESS",
+        COLLECT_INTERRUPTED => c"COLLECT_INTERRUPTED",
         COLLECT_ERR_INVALID_ARGUMENT => c"COLLECT_ERR_INVALID_ARGUMENT",
         COLLECT_ERR_UNSUPPORTED => c"COLLECT_ERR_UNSUPPORTED",
         COLLECT_ERR_RESOURCE => c"COLLECT_ERR_RESOURCE",
@@ -197,8 +205,9 @@ fn name_of(status: collect_status) -> &'static CStr {
     }
 }
 
-/// Room for one text, its terminating NUL included.
-const MESSAGE_BYTES: usize = 512;
+/// Room for one text, its terminating NUL included: for the longest that another rank can tell (`REASON_BYTES_MAX`
+/// of `link::frame`, which counts five bytes beside the text).
+const MESSAGE_BYTES: usize = 1024;
 
 struct LastError {
     text: UnsafeCell<[u8; MESSAGE_BYTES]>,
@@ -215,10 +224,7 @@ thread_local! {
 /// Keeps the text and the rank of `error` for this thread, and returns its status.
 pub(super) fn record(error: &Error) -> collect_status {
     LAST_ERROR.with(|last| {
-        last.rank.set(match error {
-            Error::PeerLost { rank, .. } => i32::try_from(*rank).unwrap_or(i32::MAX),
-            _ => -1,
-        });
+        last.rank.set(error.rank().map_or(-1, |rank| i32::try_from(rank).unwrap_or(i32::MAX)));
         // SAFETY: the array belongs to this thread, and no reference to it outlives this closure.
         let text = unsafe { &mut *last.text.get() };
         Line { text, end: 0 }.fill(error);
@@ -269,7 +275,7 @@ mod tests {
             Error::System(text()),
             Error::Store(text()),
             Error::Forked,
-            Error::TimedOut(text()),
+            Error::TimedOut { rank: Some(5), text: text() },
             Error::Mismatch(text()),
             Error::PeerLost { rank: 3, text: text() },
             Error::Aborted(text()),
@@ -297,18 +303,26 @@ mod tests {
         }
         assert_eq!(collect_status_group(COLLECT_OK), COLLECT_GROUP_NONE);
         assert_eq!(collect_status_group(COLLECT_IN_PROGRESS), COLLECT_GROUP_NONE);
+        assert_eq!(collect_status_group(COLLECT_INTERRUPTED), COLLECT_GROUP_NONE);
+        assert_eq!(name_of(COLLECT_INTERRUPTED), c"COLLECT_INTERRUPTED");
         assert_eq!(collect_status_group(collect_status(-99)), COLLECT_GROUP_WORLD);
         assert_eq!(name_of(collect_status(-99)), c"unknown collect_status");
     }
 
     #[test]
-    fn only_a_lost_peer_has_a_rank() {
-        for error in errors() {
-            record(&error);
+    fn errors_that_know_a_rank_tell_it() {
+        let nobody = Error::TimedOut { rank: None, text: String::new() };
+        for error in errors().iter().chain([&nobody]) {
+            record(error);
             let mut rank = 77;
             // SAFETY: a local variable.
             assert_eq!(unsafe { collect_last_error_rank(&raw mut rank) }, COLLECT_OK);
-            assert_eq!(rank, if matches!(error, Error::PeerLost { .. }) { 3 } else { -1 });
+            let expected = match error {
+                Error::PeerLost { .. } => 3,
+                Error::TimedOut { rank: Some(_), .. } => 5,
+                _ => -1,
+            };
+            assert_eq!(rank, expected, "{error:?}");
         }
     }
 

@@ -5,15 +5,14 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::net::SocketAddr;
 use std::ptr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::guard::guard;
 use super::pointer::{self, Out, is_null};
 use super::status::{COLLECT_OK, collect_status};
 use crate::config::Timeout;
 use crate::error::Error;
-use crate::store::{self, CountingStore, HashStore, Store, TcpServer, TcpStore};
-use crate::{WorldOptions, open_from_env};
+use crate::store::{self, CountingStore, HashStore, TcpServer, TcpStore};
+use crate::{Store, open_from_env};
 
 /// A key-value store through which the ranks of a world find each other, once.
 ///
@@ -54,7 +53,7 @@ impl collect_store {
 ///   environment variable LIBCOLLECT_STORE_TOKEN.
 /// - NULL: what the environment variable LIBCOLLECT_STORE names, which `collect run` sets.
 ///
-/// Nothing in a URL is decoded. Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never.
+/// Nothing in a URL is decoded. Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: for ever.
 ///
 /// Errors:
 ///
@@ -69,7 +68,7 @@ impl collect_store {
 /// - `store`: writable, receives a store that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_open(
+pub unsafe extern "C-unwind" fn collect_store_open(
     url: *const c_char,
     timeout_ns: i64,
     store: *mut *mut collect_store,
@@ -111,7 +110,7 @@ pub unsafe extern "C" fn collect_store_open(
 /// - `store`: writable, receives a store that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_serve(
+pub unsafe extern "C-unwind" fn collect_store_serve(
     address: *const c_char,
     store: *mut *mut collect_store,
 ) -> collect_status {
@@ -133,7 +132,7 @@ pub unsafe extern "C" fn collect_store_serve(
 ///
 /// - `store`: NULL or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_url(store: *mut collect_store) -> *const c_char {
+pub unsafe extern "C-unwind" fn collect_store_url(store: *mut collect_store) -> *const c_char {
     // SAFETY: NULL or live (contract above).
     let store = unsafe { store.as_ref() };
     store.and_then(|store| store.url.as_deref()).map_or(ptr::null(), CStr::as_ptr)
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn collect_store_url(store: *mut collect_store) -> *const 
 /// - `store`: writable, receives a store that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_create_hash(
+pub unsafe extern "C-unwind" fn collect_store_create_hash(
     store: *mut *mut collect_store,
 ) -> collect_status {
     guard(|| {
@@ -162,7 +161,7 @@ pub unsafe extern "C" fn collect_store_create_hash(
 /// Sets a key, whatever it held.
 ///
 /// A key is a text of 1 to 1024 bytes, a value has at most 16 MiB. Gives up after `timeout_ns`
-/// nanoseconds; 0: ten minutes; negative: never.
+/// nanoseconds; 0: ten minutes; negative: for ever.
 ///
 /// Programs may keep values of their own in a store, beside what the library keeps there:
 ///
@@ -182,7 +181,7 @@ pub unsafe extern "C" fn collect_store_create_hash(
 /// - `value`: readable for `bytes` bytes; NULL is an error unless `bytes` is 0.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_set(
+pub unsafe extern "C-unwind" fn collect_store_set(
     store: *mut collect_store,
     key: *const c_char,
     value: *const c_void,
@@ -196,14 +195,14 @@ pub unsafe extern "C" fn collect_store_set(
         let key = unsafe { pointer::text(key, "key") }?.ok_or_else(|| is_null("key"))?;
         // SAFETY: readable for as many bytes (contract above).
         let value = unsafe { pointer::elements(value.cast::<u8>(), bytes, "value") }?;
-        store.store.set(key, value, deadline(timeout_ns))?;
+        store.store.set(key, value, Timeout::from(timeout_ns).deadline())?;
         Ok(COLLECT_OK)
     })
 }
 
 /// Waits until a key exists, and copies its value.
 ///
-/// Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: never. The key stays.
+/// Gives up after `timeout_ns` nanoseconds; 0: ten minutes; negative: for ever. The key stays.
 ///
 /// Errors, after which neither `buffer` nor `*bytes` is written:
 ///
@@ -225,7 +224,7 @@ pub unsafe extern "C" fn collect_store_set(
 /// - `bytes`: writable, receives the value's size; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_get(
+pub unsafe extern "C-unwind" fn collect_store_get(
     store: *mut collect_store,
     key: *const c_char,
     timeout_ns: i64,
@@ -262,7 +261,7 @@ pub unsafe extern "C" fn collect_store_get(
 /// - `operations`: writable, receives their number; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_operations(
+pub unsafe extern "C-unwind" fn collect_store_operations(
     store: *mut collect_store,
     operations: *mut u64,
 ) -> collect_status {
@@ -286,7 +285,7 @@ pub unsafe extern "C" fn collect_store_operations(
 /// - `bytes`: writable, receives their number; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_bytes_read(
+pub unsafe extern "C-unwind" fn collect_store_bytes_read(
     store: *mut collect_store,
     bytes: *mut u64,
 ) -> collect_status {
@@ -309,7 +308,7 @@ pub unsafe extern "C" fn collect_store_bytes_read(
 ///
 /// - `store`: live, and not used again; NULL does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_store_destroy(store: *mut collect_store) {
+pub unsafe extern "C-unwind" fn collect_store_destroy(store: *mut collect_store) {
     // A panic is not passed on: there is nobody who could be told.
     let _ = guard(|| {
         // SAFETY: NULL or live, and given up (contract above).
@@ -320,11 +319,10 @@ pub unsafe extern "C" fn collect_store_destroy(store: *mut collect_store) {
 
 fn open(url: Option<&str>, timeout_ns: i64) -> Result<Arc<dyn Store>, Error> {
     let Some(url) = url else {
-        let timeout = Timeout::After(limit(timeout_ns));
-        return open_from_env(&WorldOptions { timeout, ..WorldOptions::default() });
+        return open_from_env(Timeout::from(timeout_ns).deadline());
     };
     let token = env::var("LIBCOLLECT_STORE_TOKEN").ok().map(String::into_bytes);
-    store::open(url, token, deadline(timeout_ns))
+    store::open(url, token, Timeout::from(timeout_ns).deadline())
 }
 
 /// A server in this process, and a client of it.
@@ -336,7 +334,7 @@ fn serve(address: &str) -> Result<*mut collect_store, Error> {
     let token = env::var("LIBCOLLECT_STORE_TOKEN").ok().map(String::into_bytes);
     let server = TcpServer::start(parsed, token.clone())?;
     let address = server.address().to_string();
-    let client = TcpStore::connect(&address, token, deadline(0))?;
+    let client = TcpStore::connect(&address, token, Timeout::Default.deadline())?;
     let url = format!("tcp://{address}");
     Ok(collect_store::give(Arc::new(client), Some(&url), Some(server)))
 }
@@ -348,24 +346,12 @@ fn get(
     timeout_ns: i64,
     capacity: usize,
 ) -> Result<Vec<u8>, Error> {
-    let value = store.get(key, deadline(timeout_ns))?;
+    let value = store.get(key, Timeout::from(timeout_ns).deadline())?;
     if value.len() > capacity {
         let text = format!("{key:?} holds {} bytes, the buffer {capacity}", value.len());
         return Err(Error::InvalidArgument(text));
     }
     Ok(value)
-}
-
-/// A century: stores take a point in time, and this one does not come.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-fn limit(timeout_ns: i64) -> Duration {
-    let limit = Timeout::from(timeout_ns).or(Some(Timeout::WORLD_DEFAULT));
-    limit.unwrap_or(FOR_EVER).min(FOR_EVER)
-}
-
-fn deadline(timeout_ns: i64) -> Instant {
-    Instant::now() + limit(timeout_ns)
 }
 
 #[cfg(test)]
@@ -402,12 +388,5 @@ mod tests {
         assert_eq!(count, 6);
         // SAFETY: the last use.
         unsafe { collect_store_destroy(store) };
-    }
-
-    #[test]
-    fn limits_are_bounded() {
-        assert_eq!(limit(0), Timeout::WORLD_DEFAULT);
-        assert_eq!(limit(1_500), Duration::from_nanos(1_500));
-        assert_eq!((limit(-1), limit(i64::MAX)), (FOR_EVER, FOR_EVER));
     }
 }

@@ -1,6 +1,6 @@
 //! Entry points on worlds of one rank, and what they refuse before there is a world.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -20,7 +20,7 @@ use super::status::{
 use super::store::{collect_store_create_hash, collect_store_destroy};
 use super::world::{
     collect_world, collect_world_abort, collect_world_create, collect_world_create_from_env,
-    collect_world_create_with_exchange, collect_world_destroy, collect_world_failure,
+    collect_world_create_with_exchange, collect_world_destroy, collect_world_error,
     collect_world_fork, collect_world_host_index, collect_world_local_rank,
     collect_world_local_size, collect_world_name, collect_world_rank, collect_world_size,
 };
@@ -60,7 +60,7 @@ fn text_at(start: *const c_char) -> String {
 fn a_panic_fails_the_world() {
     let world = solo();
     // SAFETY: a live world.
-    let share = unsafe { pointer::borrow(world) };
+    let share = || unsafe { pointer::borrow(world) };
     assert_eq!(guard_world(share, |_| panic!("planted")), COLLECT_ERR_INTERNAL);
     // SAFETY: a live world.
     let status = unsafe { collect_barrier(world, ptr::null(), ptr::null_mut()) };
@@ -211,7 +211,7 @@ fn null_handles_are_refused_first() {
     // SAFETY: NULL is an error.
     refused(unsafe { collect_world_name(null, &raw mut name) });
     // SAFETY: NULL is an error.
-    refused(unsafe { collect_world_failure(null) });
+    refused(unsafe { collect_world_error(null) });
     // SAFETY: NULL is an error.
     refused(unsafe { collect_world_abort(null, ptr::null()) });
     // SAFETY: NULL is allowed.
@@ -235,4 +235,24 @@ fn out_parameters_are_refused_before_options_and_values() {
 
 fn null_out() -> *mut *mut collect_world {
     ptr::null_mut()
+}
+
+#[test]
+fn the_longest_reason_that_a_rank_can_tell_is_told_whole() {
+    let (world, far) = pair().into();
+    let reason = CString::new("x".repeat(2000)).unwrap();
+    let request = started(world);
+    // SAFETY: a live world, and a string.
+    assert_eq!(unsafe { collect_world_abort(far, reason.as_ptr()) }, COLLECT_OK);
+    // SAFETY: a live request.
+    assert_eq!(unsafe { collect_request_wait(request, -1) }, COLLECT_ERR_ABORTED);
+    let text = last_text();
+    // What an Abort carries beside its text: the kind, and a rank.
+    assert_eq!(text.len(), 1024 - 5, "{text}");
+    // SAFETY: the last use.
+    unsafe { collect_request_free(request) };
+    for world in [world, far] {
+        // SAFETY: the last use.
+        unsafe { collect_world_destroy(world) };
+    }
 }

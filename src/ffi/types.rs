@@ -264,7 +264,7 @@ fn is_no(kind: &str, number: i32) -> Error {
 /// - `bytes`: writable, receives the size, in bytes; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_datatype_size(
+pub unsafe extern "C-unwind" fn collect_datatype_size(
     r#type: collect_datatype,
     bytes: *mut usize,
 ) -> collect_status {

@@ -27,7 +27,7 @@ pub const COLLECT_VERSION_NUMBER: u32 =
 ///
 /// Never fails.
 #[unsafe(no_mangle)]
-pub extern "C" fn collect_version_number() -> u32 {
+pub extern "C-unwind" fn collect_version_number() -> u32 {
     COLLECT_VERSION_NUMBER
 }
 

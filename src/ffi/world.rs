@@ -72,7 +72,7 @@ impl collect_world {
 /// - `world`: writable, receives a world that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_create(
+pub unsafe extern "C-unwind" fn collect_world_create(
     store: *mut collect_store,
     rank: i32,
     size: i32,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn collect_world_create(
 /// - `world`: writable, receives a world that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_create_from_env(
+pub unsafe extern "C-unwind" fn collect_world_create_from_env(
     options: *const collect_world_options,
     world: *mut *mut collect_world,
 ) -> collect_status {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn collect_world_create_from_env(
 /// - `world`: writable, receives a world that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_create_with_exchange(
+pub unsafe extern "C-unwind" fn collect_world_create_with_exchange(
     exchange: collect_exchange_fn,
     user: *mut c_void,
     rank: i32,
@@ -210,13 +210,13 @@ pub unsafe extern "C" fn collect_world_create_with_exchange(
 /// - `world`: writable, receives a world that the caller destroys; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_fork(
+pub unsafe extern "C-unwind" fn collect_world_fork(
     parent: *mut collect_world,
     options: *const collect_fork_options,
     world: *mut *mut collect_world,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let parent = unsafe { pointer::borrow(parent) };
+    let parent = || unsafe { pointer::borrow(parent) };
     guard_world(parent, |parent| {
         // SAFETY: NULL or writable (contract above).
         let world = unsafe { Out::new(world, "world") }?;
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn collect_world_fork(
 /// - `rank`: writable, receives the rank; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_rank(
+pub unsafe extern "C-unwind" fn collect_world_rank(
     world: *mut collect_world,
     rank: *mut i32,
 ) -> collect_status {
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn collect_world_rank(
 /// - `size`: writable, receives the size; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_size(
+pub unsafe extern "C-unwind" fn collect_world_size(
     world: *mut collect_world,
     size: *mut i32,
 ) -> collect_status {
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn collect_world_size(
 /// - `local_rank`: writable, receives the place; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_local_rank(
+pub unsafe extern "C-unwind" fn collect_world_local_rank(
     world: *mut collect_world,
     local_rank: *mut i32,
 ) -> collect_status {
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn collect_world_local_rank(
 /// - `local_size`: writable, receives the number; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_local_size(
+pub unsafe extern "C-unwind" fn collect_world_local_size(
     world: *mut collect_world,
     local_size: *mut i32,
 ) -> collect_status {
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn collect_world_local_size(
 /// - `host_index`: writable, receives the place; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_host_index(
+pub unsafe extern "C-unwind" fn collect_world_host_index(
     world: *mut collect_world,
     host_index: *mut i32,
 ) -> collect_status {
@@ -327,12 +327,12 @@ pub unsafe extern "C" fn collect_world_host_index(
 /// - `name`: writable, receives the string; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_name(
+pub unsafe extern "C-unwind" fn collect_world_name(
     world: *mut collect_world,
     name: *mut *const c_char,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
+    let world = || unsafe { pointer::borrow(world) };
     guard_world(world, |world| {
         // SAFETY: NULL or writable (contract above).
         let name = unsafe { Out::new(name, "name") }?;
@@ -341,13 +341,14 @@ pub unsafe extern "C" fn collect_world_name(
     })
 }
 
-/// Tells without waiting whether the world has failed.
+/// Tells without waiting whether, and why, the world has failed.
 ///
 /// Returns `COLLECT_OK` while it is whole, else the error that every call on it gets, whose text and rank
-/// become the last error of this thread.
+/// become the last error of this thread. Also for a program that has lost the text of an error that another
+/// thread had.
 ///
 /// ```c
-/// if (collect_world_failure(world) != COLLECT_OK) puts(collect_last_error_message());
+/// if (collect_world_error(world) != COLLECT_OK) puts(collect_last_error_message());
 /// ```
 ///
 /// # Safety
@@ -355,10 +356,10 @@ pub unsafe extern "C" fn collect_world_name(
 /// - `world`: live; NULL is an error.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_failure(world: *mut collect_world) -> collect_status {
+pub unsafe extern "C-unwind" fn collect_world_error(world: *mut collect_world) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
-    guard_world(world, |world| world.world.failure().map_or(Ok(COLLECT_OK), Err))
+    let world = || unsafe { pointer::borrow(world) };
+    guard_world(world, |world| world.world.error().map_or(Ok(COLLECT_OK), Err))
 }
 
 /// Ends the world in failure on every rank.
@@ -382,12 +383,12 @@ pub unsafe extern "C" fn collect_world_failure(world: *mut collect_world) -> col
 /// - `reason`: a string, or NULL.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_abort(
+pub unsafe extern "C-unwind" fn collect_world_abort(
     world: *mut collect_world,
     reason: *const c_char,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
+    let world = || unsafe { pointer::borrow(world) };
     guard_world(world, |world| {
         // SAFETY: NULL or a string (contract above).
         let reason = unsafe { pointer::text(reason, "reason") }?;
@@ -401,16 +402,17 @@ pub unsafe extern "C" fn collect_world_abort(
 /// This is not collective: other ranks notice only if they have, or start, operations with this one, which
 /// fail with `COLLECT_ERR_PEER_LOST`. So let every rank complete what it started, and end with a barrier
 /// where ranks do not know when the others are done. Requests that are not freed keep the world until they
-/// are.
+/// are, and so do threads inside of calls on it: these go on, and end with their operations; the world is
+/// left when the last of them has. To end them at once, abort the world first.
 ///
-/// The last world of those that were forked from each other closes the connections, and waits a moment (one
-/// second at most) for what was sent to arrive.
+/// The last world of those that were forked from each other closes the connections, and waits a moment for
+/// what was sent to arrive: one second at most, unless the world's options say otherwise.
 ///
 /// # Safety
 ///
 /// - `world`: live, and not used again; NULL does nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn collect_world_destroy(world: *mut collect_world) {
+pub unsafe extern "C-unwind" fn collect_world_destroy(world: *mut collect_world) {
     // A panic is not passed on: there is nobody who could be told.
     let _ = guard(|| {
         // SAFETY: NULL or live, and given up (contract above).
@@ -431,7 +433,7 @@ unsafe fn tell(
     name: &str,
 ) -> collect_status {
     // SAFETY: NULL or live (contract above).
-    let world = unsafe { pointer::borrow(world) };
+    let world = || unsafe { pointer::borrow(world) };
     guard_world(world, |world| {
         // SAFETY: NULL or writable (contract above).
         let target = unsafe { Out::new(target, name) }?;

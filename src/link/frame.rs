@@ -14,7 +14,7 @@ pub const HEADER_BYTES: usize = 96;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 /// Spoken by this library. Peers of another version are refused by the handshake; a frame of one is an error.
-pub const PROTOCOL_VERSION: u8 = 2;
+pub const PROTOCOL_VERSION: u8 = 3;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"CLCT");
 
@@ -40,8 +40,12 @@ pub enum Kind {
     Goodbye = 8,
     /// The sender does not know the world any more; the payload says why, if it failed.
     Reset = 9,
-    /// The sender's endpoint closes: the last frame on this link.
+    /// The sender's endpoint closes: the last frame on this link. `operation` counts those before it.
     Farewell = 10,
+    /// From a rank that has waited for a while: where are you in this operation, and whom do you wait for?
+    Ping = 11,
+    /// The answer, and again whenever it changes: `slice` says where the sender is, the other fields whom it waits for.
+    Pong = 12,
 }
 
 /// How the operations of a world are numbered: each class apart.
@@ -119,6 +123,8 @@ pub struct Header {
     pub length: u32,
     /// Credits of this world that come back, in bytes.
     pub credits: u32,
+    /// CRC32C of the payload in a world that checks it, and of the reason of a failure in every world; else 0.
+    pub checksum: u32,
     /// What the sender means by the operation.
     pub fingerprint: Fingerprint,
 }
@@ -169,6 +175,7 @@ impl Header {
             is_token: false,
             length: 0,
             credits: 0,
+            checksum: 0,
             fingerprint: Fingerprint::default(),
         }
     }
@@ -193,7 +200,7 @@ impl Header {
         out.put(&mine.count.to_le_bytes());
         out.put(&mine.hash.to_le_bytes());
         out.put(&self.turn.to_le_bytes());
-        out.at = HEADER_BYTES - 4;
+        out.put(&self.checksum.to_le_bytes());
         let sum = crc32c::crc32c(&out.bytes[..HEADER_BYTES - 4]);
         out.put(&sum.to_le_bytes());
         out.bytes
@@ -231,6 +238,7 @@ impl Header {
             is_token: token == 1,
             length: u32::from_le_bytes(from.take()),
             credits: u32::from_le_bytes(from.take()),
+            checksum: 0,
             fingerprint: {
                 let [collective, datatype, op, algorithm] = from.take();
                 Fingerprint {
@@ -245,6 +253,7 @@ impl Header {
             },
         };
         header.turn = u64::from_le_bytes(from.take());
+        header.checksum = u32::from_le_bytes(from.take());
         if token > 1 {
             return Err(BadFrame::Unknown);
         }
@@ -265,9 +274,13 @@ impl Header {
             }
             Kind::Grant => length == 0 && self.offset > 0 && fits,
             Kind::Abort | Kind::Reset => self.length as usize <= REASON_BYTES_MAX,
-            Kind::Request | Kind::Waiting | Kind::Credit | Kind::Goodbye | Kind::Farewell => {
-                length == 0
-            }
+            Kind::Request
+            | Kind::Waiting
+            | Kind::Credit
+            | Kind::Goodbye
+            | Kind::Farewell
+            | Kind::Ping
+            | Kind::Pong => length == 0,
         }
     }
 }
@@ -276,8 +289,11 @@ impl Header {
 pub const REASON_BYTES_MAX: usize = 1024;
 
 fn kind_of(number: u8) -> Option<Kind> {
-    use Kind::{Abort, Credit, Data, Eager, Farewell, Goodbye, Grant, Request, Reset, Waiting};
-    let all = [Data, Eager, Grant, Request, Waiting, Credit, Abort, Goodbye, Reset, Farewell];
+    use Kind::{
+        Abort, Credit, Data, Eager, Farewell, Goodbye, Grant, Ping, Pong, Request, Reset, Waiting,
+    };
+    let all =
+        [Data, Eager, Grant, Request, Waiting, Credit, Abort, Goodbye, Reset, Farewell, Ping, Pong];
     all.into_iter().find(|kind| *kind as u8 == number)
 }
 
@@ -329,6 +345,7 @@ mod tests {
             message: 12,
             length: 8,
             credits: 3,
+            checksum: 11,
             fingerprint: Fingerprint {
                 collective: 1,
                 datatype: 2,

@@ -19,7 +19,7 @@ use sha2::Sha256;
 use crate::error::Error;
 
 /// What this build speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// What an end reads at most: a hello and a proof.
 pub const BYTES_MAX: usize = HELLO_BYTES + PROOF_BYTES;

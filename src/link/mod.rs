@@ -14,6 +14,7 @@
 
 pub mod frame;
 pub mod handshake;
+pub mod phase;
 #[cfg(test)]
 pub(crate) mod sim;
 #[allow(unsafe_code, reason = "system calls")]
@@ -75,6 +76,13 @@ pub trait Mesh: Send + Debug {
     /// Ends the sending side of a link: the peer reads all that was written, then the end.
     fn shutdown(&mut self, peer: usize);
 
+    /// Stops making the link to `peer`, if it is not up; it may come up yet by the peer's dialling, or be dialled again. No
+    /// event about its failure follows.
+    fn give_up(&mut self, peer: usize);
+
+    /// What has kept the link to `peer` from coming up so far, for messages.
+    fn trouble(&self, peer: usize) -> Option<String>;
+
     /// Drops a link, or stops making it, at once. No event about it follows.
     fn close(&mut self, peer: usize);
 
@@ -88,6 +96,11 @@ pub trait Mesh: Send + Debug {
     ///
     /// The system refuses to wait; the endpoint cannot go on.
     fn poll(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> Result<(), Error>;
+
+    /// Whether the last `poll` has ended because its thread had handled a signal. Never, where no system call sleeps.
+    fn was_interrupted(&self) -> bool {
+        false
+    }
 
     /// What ends a `poll`.
     fn waker(&self) -> Arc<dyn Wake>;

@@ -4,6 +4,7 @@
 //! never send a signal. Every descriptor that must not outlive `fork(2)` in a child is entered with
 //! [`fork::close_in_child`]; who holds the [`fork::Registration`] drops it *before* the descriptor.
 
+pub(crate) mod cancellation;
 pub mod epoll;
 pub mod eventfd;
 pub mod fork;

@@ -13,6 +13,7 @@ use super::{JoinOptions, Joined, joined, random};
 use crate::error::Error;
 use crate::link::handshake::Purpose;
 use crate::link::syscall::epoll::{Epoll, Ready, pause_until};
+use crate::link::syscall::socket::SHORTAGE_PAUSE;
 use crate::link::tcp::Jitter;
 use crate::link::tcp::listener::Listener;
 use crate::link::tcp::socket::Socket;
@@ -70,7 +71,7 @@ pub(super) fn join(
                 options.name,
                 store.description()
             );
-            return Err(Error::TimedOut(text));
+            return Err(Error::TimedOut { rank: Some(0), text });
         }
         cause = Some(failure);
     }
@@ -78,17 +79,18 @@ pub(super) fn join(
 
 /// A time-out of the store, told as what it means.
 fn waiting(options: &JoinOptions, store: &dyn Store, error: Error, cause: Option<&Error>) -> Error {
-    let Error::TimedOut(text) = error else { return error };
+    let Error::TimedOut { text, .. } = error else { return error };
     if let Some(cause @ Error::Resource(_)) = cause {
         return cause.clone();
     }
     let before = cause.map(|cause| format!("; before: {cause}")).unwrap_or_default();
-    Error::TimedOut(format!(
+    let text = format!(
         "world \"{}\": rank {} waited for rank 0, which has not come to {} ({text}{before})",
         options.name,
         options.rank,
         store.description()
-    ))
+    );
+    Error::TimedOut { rank: Some(0), text }
 }
 
 /// Joins the run that the record names.
@@ -112,10 +114,13 @@ fn attend(
     let lost = |error| Failure::Absent(Error::System(format!("rank 0 at {address}: {error}")));
     let answer = ask(&socket, &member.write(), options.deadline).map_err(lost)?;
     let Some((kind, content)) = answer else {
-        return Err(Failure::Final(Error::TimedOut(format!(
-            "world \"{}\": rank 0 at {address} has not sent the table in time; it may wait for other ranks",
-            options.name
-        ))));
+        // One that waits for others tells in time who they are.
+        let text = format!(
+            "world \"{}\": rank 0 at {address} has let rank {} in, and has neither sent the table nor said who is \
+             missing: its process is stopped, or its host cannot be reached",
+            options.name, options.rank
+        );
+        return Err(Failure::Final(Error::TimedOut { rank: Some(0), text }));
     };
     match kind {
         TABLE => {}
@@ -135,7 +140,7 @@ fn attend(
 fn ask(socket: &Socket, record: &[u8], deadline: Instant) -> Result<Option<(u8, Vec<u8>)>, Error> {
     let failed = |error| Error::system("wait for the table", &error);
     let epoll = Epoll::new().map_err(failed)?;
-    epoll.add(socket.as_fd(), 0).map_err(failed)?;
+    epoll.add(socket.as_fd(), 0).map_err(|error| Error::watch("the connection", &error))?;
     let (mut inbox, mut outbox, mut ready) =
         (Inbox::default(), Outbox::default(), [Ready::EMPTY; 1]);
     outbox.put(JOIN, record);
@@ -148,6 +153,8 @@ fn ask(socket: &Socket, record: &[u8], deadline: Instant) -> Result<Option<(u8, 
         if left.is_zero() {
             return Ok(None);
         }
-        epoll.wait(&mut ready, Some(left)).map_err(failed)?;
+        let rests = inbox.is_short || outbox.is_short;
+        let limit = if rests { left.min(SHORTAGE_PAUSE) } else { left };
+        epoll.wait(&mut ready, Some(limit)).map_err(failed)?;
     }
 }

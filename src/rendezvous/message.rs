@@ -1,11 +1,13 @@
 //! Messages between a member and rank 0 on an authenticated socket: length, kind, content.
 //!
-//! An inbox reads exactly one message and nothing beyond, since frames of the link follow on the same socket.
+//! An inbox reads exactly one message and nothing beyond, since frames of the link follow on the same socket. Both ends
+//! of a socket that the system has no memory for now are to be tried again a little later, since no event will tell.
 #![forbid(unsafe_code)]
 
 use std::io::{self, IoSlice, IoSliceMut};
 
 use crate::error::Error;
+use crate::link::syscall::socket::is_shortage;
 use crate::link::tcp::socket::Socket;
 
 /// A member's record.
@@ -28,6 +30,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
+    /// It is to be tried again without an event.
+    pub(super) is_short: bool,
 }
 
 impl Inbox {
@@ -37,6 +41,7 @@ impl Inbox {
         socket: &Socket,
         max: usize,
     ) -> Result<Option<(u8, Vec<u8>)>, Error> {
+        self.is_short = false;
         loop {
             let whole = self.whole(max)?;
             let filled = self.bytes.len();
@@ -51,6 +56,10 @@ impl Inbox {
                 Ok(0) => return Err(Error::System("the connection was closed".into())),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if is_shortage(&error) => {
+                    self.is_short = true;
+                    return Ok(None);
+                }
                 Err(error) => return Err(Error::system("receive", &error)),
             }
         }
@@ -74,6 +83,8 @@ impl Inbox {
 pub(super) struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
+    /// It is to be tried again without an event.
+    pub(super) is_short: bool,
 }
 
 impl Outbox {
@@ -86,10 +97,15 @@ impl Outbox {
 
     /// Sends on. Returns whether nothing is left.
     pub(super) fn flush(&mut self, socket: &Socket) -> Result<bool, Error> {
+        self.is_short = false;
         while self.sent < self.bytes.len() {
             match socket.write(&[IoSlice::new(&self.bytes[self.sent..])]) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if is_shortage(&error) => {
+                    self.is_short = true;
+                    return Ok(false);
+                }
                 Err(error) => return Err(Error::system("send", &error)),
             }
         }
@@ -97,24 +113,30 @@ impl Outbox {
     }
 }
 
-/// An error as the content of `REFUSED`.
+/// In the place of the rank at fault, if it is not known.
+const NOBODY: u32 = u32::MAX;
+
+/// An error as the content of `REFUSED`: code, rank at fault, text.
 pub(super) fn write_refusal(error: &Error) -> Vec<u8> {
     let code = match error {
         Error::Mismatch(_) => 1,
-        Error::TimedOut(_) => 2,
+        Error::TimedOut { .. } => 2,
         Error::InvalidArgument(_) => 3,
         _ => 4,
     };
-    [&[code], error.to_string().as_bytes()].concat()
+    let rank = error.rank().and_then(|rank| u32::try_from(rank).ok()).unwrap_or(NOBODY);
+    [&[code], &rank.to_le_bytes()[..], error.to_string().as_bytes()].concat()
 }
 
 /// The error that rank 0 told.
 pub(super) fn read_refusal(content: &[u8]) -> Error {
-    let (code, text) = content.split_first().unwrap_or((&0, &[]));
+    let (code, rest) = content.split_first().unwrap_or((&0, &[]));
+    let (rank, text) = rest.split_first_chunk().unwrap_or((&[u8::MAX; 4], rest));
+    let rank = Some(u32::from_le_bytes(*rank)).filter(|rank| *rank != NOBODY);
     let text = String::from_utf8_lossy(text).into_owned();
     match code {
         1 => Error::Mismatch(text),
-        2 => Error::TimedOut(text),
+        2 => Error::TimedOut { rank: rank.map(|rank| rank as usize), text },
         3 => Error::InvalidArgument(text),
         _ => Error::System(text),
     }

@@ -19,7 +19,7 @@ mod root;
 mod tests;
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use self::exchange::{Exchange, join_with};
 pub use self::hosts::Hosts;
@@ -31,7 +31,7 @@ use crate::link::syscall::host::{host_identity, usable_cpus};
 pub use crate::link::tcp::listener::ListenOptions;
 use crate::link::tcp::listener::Listener;
 use crate::link::tcp::socket::Socket;
-use crate::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
+use crate::link::tcp::{MeshOptions, TcpMesh};
 use crate::store::Store;
 
 /// The largest world.
@@ -103,15 +103,14 @@ impl Joined {
         self.hosts.local_size(self.identity.rank) <= usable_cpus()
     }
 
-    /// The links of this endpoint.
+    /// The links of this endpoint. A peer that does not answer for `silence` is lost; `None`: never.
     ///
     /// # Errors
     ///
     /// Descriptors ran out.
-    pub fn into_mesh(self) -> Result<Box<dyn Mesh>, Error> {
+    pub fn into_mesh(self, silence: Option<Duration>) -> Result<Box<dyn Mesh>, Error> {
         let Self { identity, listener, addresses, links, .. } = self;
-        let dial_limit = DIAL_LIMIT;
-        let options = MeshOptions { identity, listener, addresses, links, dial_limit };
+        let options = MeshOptions { identity, listener, addresses, links, silence };
         Ok(Box::new(TcpMesh::new(options)?))
     }
 

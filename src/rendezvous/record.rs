@@ -10,7 +10,7 @@ use super::Rules;
 use crate::error::Error;
 
 /// Version of these formats.
-pub(super) const FORMAT: u16 = 2;
+pub(super) const FORMAT: u16 = 3;
 const MAGIC: &[u8; 4] = b"clct";
 /// Addresses of one rank at most; further ones are not advertised.
 const ADDRESSES_MAX: usize = 32;
@@ -276,7 +276,7 @@ mod tests {
         let mut newer = bytes;
         newer[4] = 9;
         let error = Record::read(&newer).err().unwrap().to_string();
-        assert!(error.contains("format 9, not 2"), "{error}");
+        assert!(error.contains("format 9, not 3"), "{error}");
     }
 
     proptest! {

@@ -19,6 +19,8 @@ use crate::store::Store;
 
 /// How long the writer of an old record may take to answer.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
+/// How long the deletion of the record may take when the time of the creation is over.
+const CLEAR_LEAST: Duration = Duration::from_millis(200);
 
 pub(super) fn join(
     store: &dyn Store,
@@ -33,9 +35,16 @@ pub(super) fn join(
     let identity = options.identity(run, &secret);
     let gathered = Gathering::new(options, &identity, &listener, own).and_then(Gathering::run);
     // If this fails the record is stale, and the next run replaces it: the links' listener answers no probe.
-    let _stale = store.delete(&options.key(), options.deadline.max(Instant::now() + PROBE_LIMIT));
+    let _stale = store.delete(&options.key(), time_to_clear(options.deadline));
     let (table, links) = gathered?;
     Ok(joined(identity, listener, table, links))
+}
+
+/// When to give up the deletion of the record: a store that does not answer must not hold up a world that is made, nor
+/// the news that it is not.
+fn time_to_clear(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    (now + PROBE_LIMIT).min(deadline.max(now + CLEAR_LEAST))
 }
 
 fn publish(store: &dyn Store, options: &JoinOptions, record: &Record) -> Result<(), Error> {
@@ -62,7 +71,7 @@ fn publish(store: &dyn Store, options: &JoinOptions, record: &Record) -> Result<
                 "world \"{name}\": key \"{key}\" of {} keeps changing",
                 store.description()
             );
-            return Err(Error::TimedOut(text));
+            return Err(Error::timed_out(text));
         }
         expected = held;
     }
@@ -90,8 +99,8 @@ pub(super) fn agree(name: &str, root: &Member, rank: usize, member: &Member) -> 
             hash.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
         };
         return Err(Error::Mismatch(format!(
-            "world \"{name}\": the options of rank {rank} (hash {}) differ from those of rank 0 (hash {}): they \
-             must be equal on all ranks",
+            "world \"{name}\": the options of rank {rank} (hash {}) differ from those of rank 0 (hash {}): \
+             \"checksum\" must be equal on all ranks, and so must the library's version",
             hash(&member.options_hash),
             hash(&root.options_hash)
         )));

@@ -53,13 +53,15 @@ pub(super) fn timed_out(
     key: &str,
     why: impl Display,
 ) -> Error {
-    Error::TimedOut(format!("{store}: {operation} of key {key:?} timed out: {why}"))
+    Error::timed_out(format!("{store}: {operation} of key {key:?} timed out: {why}"))
 }
 
 /// The error of a call that the system failed; `operation` says what on which path or address.
 pub(super) fn failed(operation: impl Display, source: &io::Error) -> Error {
     match Error::system(operation, source) {
         Error::System(text) => Error::Store(text),
+        // The store's disk, and no limit of this process.
+        Error::Resource(text) if source.kind() == io::ErrorKind::StorageFull => Error::Store(text),
         resource => resource,
     }
 }

@@ -32,8 +32,8 @@ pub trait Store: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a bad key or a too large value; [`Error::Store`] if the store cannot be reached
-    /// or refuses; [`Error::TimedOut`] when `deadline` passes.
+    /// [`Error::InvalidArgument`] for a bad key or a too large value; [`Error::Store`] if the store cannot be reached,
+    /// does not answer, or refuses; [`Error::TimedOut`] when `deadline` passes otherwise.
     fn set(&self, key: &str, value: &[u8], deadline: Instant) -> Result<(), Error>;
 
     /// Waits until the key exists, and returns its value.

@@ -125,12 +125,12 @@ impl<'a> Batch<'a> {
             member.world.inner.whole()?;
         }
         for (member, own) in members.iter().zip(&mut *owned) {
-            *own = member.template.scale(endpoint.scratches());
+            *own = member.template.scale(endpoint.spare_products());
         }
         let completion = endpoint.lane().submit_many(members.len(), |at, spare| {
             members[at].template.fill(spare, &mut owned[at])
         });
-        owned.iter_mut().for_each(|own| endpoint.scratches().put(std::mem::take(own)));
+        owned.iter_mut().for_each(|own| endpoint.spare_products().put(std::mem::take(own)));
         Ok((endpoint, completion))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::collective::{Programs, Scratches, Table};
+use crate::collective::{Programs, SpareProducts, Table};
 use crate::engine::{Completion, Lane, Members, Request};
 use crate::error::Error;
 
@@ -12,9 +12,10 @@ use crate::error::Error;
 pub(super) struct Endpoint {
     lane: Arc<Lane>,
     programs: Programs,
-    scratches: Scratches,
+    spare_products: SpareProducts,
     /// The host of every endpoint: equal numbers are one host.
     hosts: Vec<u32>,
+    checksum: bool,
 }
 
 /// Where a rank sits among the members of its world.
@@ -26,9 +27,9 @@ pub(super) struct Seating {
 }
 
 impl Endpoint {
-    pub(super) fn new(lane: Arc<Lane>, hosts: Vec<u32>, table: Table) -> Self {
-        let (programs, scratches) = (Programs::new(table), Scratches::default());
-        Self { lane, programs, scratches, hosts }
+    pub(super) fn new(lane: Arc<Lane>, hosts: Vec<u32>, table: Table, checksum: bool) -> Self {
+        let (programs, spare_products) = (Programs::new(table), SpareProducts::default());
+        Self { lane, programs, spare_products, hosts, checksum }
     }
 
     pub(super) fn lane(&self) -> &Arc<Lane> {
@@ -39,9 +40,14 @@ impl Endpoint {
         &self.programs
     }
 
+    /// Whether payload carries checksums.
+    pub(super) fn checksum(&self) -> bool {
+        self.checksum
+    }
+
     /// Memory for what operations multiply before they begin.
-    pub(super) fn scratches(&self) -> &Scratches {
-        &self.scratches
+    pub(super) fn spare_products(&self) -> &SpareProducts {
+        &self.spare_products
     }
 
     /// Waits for the end of what was submitted.

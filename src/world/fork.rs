@@ -73,10 +73,13 @@ impl World {
             health: Arc::clone(&health),
             rank: small_rank,
             members: Arc::clone(&members),
+            checksum: endpoint.checksum(),
         });
         let agreed = self.agree_on_fork(number, &members, rank, options, timeout_ns);
         if let Err(error) = agreed {
-            endpoint.lane().leave(id);
+            // Who is through waits in the new world: it is told why the others will not come. A mere goodbye would blame
+            // this rank.
+            endpoint.lane().fail(id, error.in_fork(&ranks));
             return Err(error);
         }
         Ok(World::on(endpoint, id, rank, members, health, timeout_ns))

@@ -103,7 +103,7 @@ impl World {
 
     /// Why the world has failed, if it has. In a child of `fork(2)`: [`Error::Forked`].
     #[must_use]
-    pub fn failure(&self) -> Option<Error> {
+    pub fn error(&self) -> Option<Error> {
         self.inner.endpoint().err().or_else(|| self.inner.health.failure())
     }
 
@@ -221,10 +221,10 @@ impl Inner {
         let endpoint = self.whole()?;
         let planned = self.plan(call, options)?;
         let submission = self.submission(options);
-        let mut own = planned.scale(endpoint.scratches());
+        let mut own = planned.scale(endpoint.spare_products());
         let fill = |spare| planned.fill(spare, &submission, &mut own);
         let completion = endpoint.lane().submit(fill);
-        endpoint.scratches().put(own);
+        endpoint.spare_products().put(own);
         Ok(completion)
     }
 

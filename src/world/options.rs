@@ -21,6 +21,17 @@ pub struct WorldOptions {
     /// Which algorithm serves which call, as the text of a table. Rank 0's counts for all ranks; another rank's must be
     /// the same, if it names one. `None`: on rank 0, the file that `LIBCOLLECT_TABLE` names, else the library's table.
     pub table: Option<String>,
+    /// Whether every payload carries a checksum (CRC32C), which is compared before a byte of it counts. All ranks say
+    /// the same. It costs a copy of what comes in.
+    pub checksum: bool,
+    /// How often a rank that waits asks the ranks that it waits for whether they live; by default every 10 s, at
+    /// most every ms. One that says nothing for three times as long is lost. Never: it is waited for until a deadline passes.
+    pub heartbeat: Timeout,
+    /// How long the last world of those that were forked from each other waits, when it is destroyed, for what was sent
+    /// to arrive; by default 1 s.
+    pub destroy_timeout: Timeout,
+    /// Whether a signal ends a wait for a request ([`crate::Request::wait_unless_interrupted`]), which goes on meanwhile.
+    pub interruptible: bool,
 }
 
 /// How a world is forked.

@@ -205,7 +205,7 @@ static int messages(collect_world *world) {
   LAST_TEXT_HAS("overlaps");
   REFUSED(collect_sendrecv(world, send, 1, 0, 3, recv, 1, 0, 3, COLLECT_I32, &keyed, NULL));
   CHECK(recv[0] == 0);
-  FINE(collect_world_failure(world));
+  FINE(collect_world_error(world));
 
   FINE(collect_sendrecv(world, send, 1, 0, 3, recv, 1, 0, 3, COLLECT_I32, NULL, NULL));
   CHECK(recv[0] == 5);

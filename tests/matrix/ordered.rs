@@ -203,7 +203,7 @@ fn algorithms_without_rank_order_are_refused_and_nothing_happens() {
                 assert!(is_refused, "{collective} {algorithm:?}: {outcome:?}");
             }
         }
-        assert!(world.failure().is_none());
+        assert!(world.error().is_none());
         world.run(&Call::Barrier, &CallOptions::default()).unwrap();
     });
 }

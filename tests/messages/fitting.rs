@@ -12,7 +12,7 @@ use crate::reference::calls::{Lent, barrier, receive, send};
 fn error_of(world: &World, act: impl FnOnce(&World) -> Result<(), Error>) -> Error {
     let fork = world.fork(&ForkOptions::default()).unwrap();
     let error = act(&fork).and_then(|()| barrier(&fork)).unwrap_err();
-    assert_eq!(fork.failure().as_ref(), Some(&error));
+    assert_eq!(fork.error().as_ref(), Some(&error));
     error
 }
 
@@ -41,7 +41,7 @@ fn lengths_that_differ_are_a_mismatch_on_both_sides() {
             });
             must_be_mismatch(&error, &[&sends, &expects, "tag 3"]);
         }
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }
 
@@ -55,7 +55,7 @@ fn types_that_differ_are_a_mismatch_on_both_sides() {
             });
             must_be_mismatch(&error, &["f32", "u32", "rank 0", "rank 1"]);
         }
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }
 
@@ -77,7 +77,7 @@ fn what_does_not_fit_to_oneself_is_a_mismatch() {
             receive::<u32>(fork, 1, 0, 2).map(drop)
         });
         must_be_mismatch(&error, &["f32", "u32"]);
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }
 
@@ -115,7 +115,7 @@ fn parts_that_differ_are_a_mismatch_on_all_ranks() {
                 must_be_mismatch(&error, &[&sends, &expects]);
             }
         }
-        assert_eq!(world.failure(), None);
+        assert_eq!(world.error(), None);
     });
 }
 

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -134,16 +135,9 @@ impl Ranks {
     ) -> Self {
         let folder = fresh_folder(name);
         files.iter().for_each(|(file, content)| fs::write(folder.join(file), content).unwrap());
-        let start = |rank: usize| {
-            command(env::current_exe().unwrap(), rank, &folder)
-                .args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
-                .env(RANK, rank.to_string())
-                .env(FOLDER, &folder)
-                .stdin(Stdio::null())
-                .spawn()
-                .unwrap()
-        };
-        Self { children: (0..size).map(start).collect(), folder: folder.clone() }
+        let program = |rank: usize| command(env::current_exe().unwrap(), rank, &folder);
+        let children = (0..size).map(|rank| start(program(rank), name, rank, &folder)).collect();
+        Self { children, folder }
     }
 
     /// Waits for all of them.
@@ -163,12 +157,34 @@ impl Ranks {
         }
     }
 
+    /// Starts a rank again that has ended, by a command as in [`Ranks::spawn_by`].
+    pub(crate) fn replace(
+        &mut self,
+        name: &str,
+        rank: usize,
+        command: impl Fn(PathBuf, usize, &Path) -> Command,
+    ) {
+        let program = command(env::current_exe().unwrap(), rank, &self.folder);
+        self.children[rank] = start(program, name, rank, &self.folder);
+    }
+
     /// Sends a signal to a rank.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
         let pid = i32::try_from(self.children[rank].id()).unwrap();
         // SAFETY: the child has not been waited for, so the number is still its own.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     }
+}
+
+/// Starts the program of a command as a rank of a test.
+fn start(mut command: Command, name: &str, rank: usize, folder: &Path) -> Child {
+    command
+        .args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
+        .env(RANK, rank.to_string())
+        .env(FOLDER, folder)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Ranks {
@@ -183,8 +199,10 @@ impl Drop for Ranks {
 
 /// An empty folder that belongs to one run of one test.
 pub(crate) fn fresh_folder(name: &str) -> PathBuf {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = base.join(format!("{name}-{}", std::process::id()));
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let folder = base.join(format!("{name}-{}-{number}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder

@@ -54,9 +54,17 @@ pub(crate) fn barrier(world: &World) -> Result<(), Error> {
 
 /// Sums numbers over the ranks.
 pub(crate) fn sum(world: &World, data: &mut [u64], options: &CallOptions) -> Result<(), Error> {
+    world.run(&sum_of(data), options)
+}
+
+pub(crate) fn sum_of(data: &mut [u64]) -> Call<'_> {
     let target = Target::of(data);
     let (source, datatype, op) = (target.in_place(), Datatype::U64, Op::Sum);
-    world.run(&Call::Allreduce { source, target, datatype, op }, options)
+    Call::Allreduce { source, target, datatype, op }
+}
+
+pub(crate) fn broadcast_of<T: Typed>(data: &mut [T], root: usize) -> Call<'_> {
+    Call::Broadcast { buffer: Target::of(data), datatype: T::DATATYPE, root }
 }
 
 /// A call under way, with the data that is lent to it.

@@ -75,7 +75,7 @@ fn child(world: World, fork: World, pending: Running) -> i32 {
         pending.request.wait_for(Some(Duration::from_millis(1))) == forked,
         pending.request.wait() == Err(Error::Forked),
         pending.request.outcome() == forked,
-        world.failure() == Some(Error::Forked),
+        world.error() == Some(Error::Forked),
         (world.size(), fork.size(), fork.local_size()) == (SIZE, SIZE, SIZE),
         numbers == [1, 2],
     ];

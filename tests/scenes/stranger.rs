@@ -85,7 +85,7 @@ fn echo(stream: &mut TcpStream) {
 }
 
 /// The ports where this process listens.
-fn doors() -> Vec<u16> {
+pub(crate) fn doors() -> Vec<u16> {
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let inodes: Vec<String> = links
         .filter_map(|entry| fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned))

@@ -69,7 +69,7 @@ fn a_holder_of_the_lock_delays_changes_until_it_is_killed() {
     ];
     for e in errors {
         let text = e.to_string();
-        assert!(matches!(e, Error::TimedOut(_)), "{text}");
+        assert!(matches!(e, Error::TimedOut { .. }), "{text}");
         assert!(text.contains("\"k\"") && text.contains(".lock"), "{text}");
     }
     assert_eq!(store.get("k", generous()).unwrap(), b"1");

@@ -77,11 +77,13 @@ pub(crate) struct InfoArguments {
     pub(crate) json: bool,
 }
 
-/// Measure collectives, creation or forks, and check every result.
+/// Measure collectives, creation, forks or failure, and check every result.
 ///
 /// Given -n it starts its own ranks on this host; inside `collect run` it joins. Rank 0 prints: the columns of
 /// nccl-tests, or with --json one object a line. The status is not 0 if any result was wrong. The kind tune measures
-/// what links and processors take, and prints the table of algorithms that the cost model makes of it.
+/// what links and processors take, and prints the table of algorithms that the cost model makes of it. The kind failure
+/// kills one of 8 ranks (or of N), and tells how long it is until the calls of all others have returned; it is wrong if
+/// one of them names another rank.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     /// What is measured
@@ -124,7 +126,7 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_parser = algorithm)]
     pub(crate) algorithm: Option<Algorithm>,
 
-    /// Measured calls of each size; of create, worlds
+    /// Measured calls of each size; of create, worlds; of failure, ranks killed in each scenario
     #[arg(long, default_value_t = 100)]
     pub(crate) iterations: usize,
 
@@ -135,6 +137,14 @@ pub(crate) struct BenchArguments {
     /// Forks that are alive at once (kind fork)
     #[arg(long, default_value_t = 100)]
     pub(crate) forks: usize,
+
+    /// What the ranks are doing when one is killed; by default one after the other (kind failure)
+    #[arg(long, value_enum)]
+    pub(crate) scenario: Option<Scenario>,
+
+    /// The rank that is killed: kind failure tells it the ranks that it starts
+    #[arg(long, hide = true)]
+    pub(crate) victim: Option<usize>,
 
     /// Reduce in place
     #[arg(long)]
@@ -161,6 +171,10 @@ impl BenchArguments {
     pub(crate) fn check(&self) -> bool {
         !self.no_check
     }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,6 +199,7 @@ pub(crate) enum BenchKind {
     Sendrecv,
     Create,
     Fork,
+    Failure,
     Tune,
 }
 
@@ -223,7 +238,29 @@ impl BenchKind {
             Self::Sendrecv => "sendrecv",
             Self::Create => "create",
             Self::Fork => "fork",
+            Self::Failure => "failure",
             Self::Tune => "tune",
+        }
+    }
+}
+
+/// What ranks are doing when one of them is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// Allreduce by rings: each rank in turn is killed
+    Ring,
+    /// Broadcast by binomial trees: the root and the largest inner rank are killed in turn
+    Hub,
+    /// All but one wait for messages that do not come; that one, which has a link to rank 0 only, is killed
+    Idle,
+}
+
+impl Scenario {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Hub => "hub",
+            Self::Idle => "idle",
         }
     }
 }
@@ -239,6 +276,16 @@ pub(crate) enum WaitMode {
     Adaptive,
     Spin,
     Block,
+}
+
+impl WaitMode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Spin => "spin",
+            Self::Block => "block",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

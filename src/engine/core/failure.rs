@@ -12,7 +12,7 @@ use super::super::operation::Operation;
 use super::super::peer::{LinkState, OpRef};
 use super::super::world::{TOMBSTONES, World};
 use super::super::{describe, reason};
-use super::{Core, GRAVES};
+use super::{ABORT_DIAL_NS, Core, GRAVES, Grave};
 use crate::error::Error;
 use crate::link::frame::{Class, Header, Kind};
 
@@ -35,13 +35,23 @@ fn as_told(error: &Error, rank: u32) -> Error {
 impl Core {
     /// Fails a world: everything in it ends with this error, and its members are told.
     pub(super) fn fail_world(&mut self, id: u64, error: &Error) {
+        self.fail_world_after(0, id, error);
+    }
+
+    /// The same, of which this rank hears through so many others. Callers are told after the members ([`Core::work`]):
+    /// a process that ends on the error must not be taken for the one that is at fault.
+    pub(super) fn fail_world_after(&mut self, hops: u32, id: u64, error: &Error) {
         let Some(mut world) = self.worlds.remove(&id) else { return };
-        world.health.fail(error);
-        self.bury(id, error);
+        let (name, me) = (world.health.name(), world.rank);
+        log::debug!(
+            target: "collect::world",
+            "world {name:?} rank {me} fails after {hops} hops: {error}"
+        );
+        self.bury(id, error, hops);
         self.end_all(id, &mut world, error);
         let mut payload = Vec::new();
         let length = reason::encode(&as_told(error, world.rank), &mut payload);
-        let header = Header { length, ..Header::control(Kind::Abort, id) };
+        let header = Header { length, slice: hops, ..Header::control(Kind::Abort, id) };
         let size = world.state.len();
         for rank in 0..size {
             let peer = world.members.peer(u32::try_from(rank).unwrap_or(u32::MAX));
@@ -51,26 +61,47 @@ impl Core {
             let is_up = self.peers[peer].state == LinkState::Up;
             if distance != 0 && (is_up || is_near) && !world.state[rank].has_left {
                 self.peers[peer].told = Some(id);
-                self.push(peer, &header, &payload);
+                self.push_soon(peer, &header, &payload);
+            }
+        }
+        self.limit_dials_of(&world);
+        world.health.fail(error);
+    }
+
+    /// Links that only a world which has failed wanted need not be made.
+    fn limit_dials_of(&mut self, world: &World) {
+        let until = self.now().saturating_add(ABORT_DIAL_NS);
+        for peer in world.members.peers().iter().map(|peer| *peer as usize) {
+            let is_wanted = self
+                .worlds
+                .values()
+                .any(|other| other.members.rank(peer).is_some() && other.first_active().is_some());
+            if !is_wanted && self.peers[peer].dial_until.is_none() {
+                self.limit_dial(peer, Some(until));
             }
         }
     }
 
-    fn bury(&mut self, id: u64, error: &Error) {
-        if self.graves.iter().any(|(grave, _)| *grave == id) {
+    fn bury(&mut self, id: u64, error: &Error, hops: u32) {
+        if self.grave(id).is_some() {
             return;
         }
         if self.graves.len() == GRAVES {
             self.graves.pop_front();
         }
-        self.graves.push_back((id, error.clone()));
+        self.graves.push_back(Grave { id, error: error.clone(), hops });
+    }
+
+    /// What is remembered of a world that has failed.
+    pub(super) fn grave(&self, id: u64) -> Option<&Grave> {
+        self.graves.iter().find(|grave| grave.id == id)
     }
 
     /// A world whose failure came before its registration.
     pub(super) fn refuse_the_dead(&mut self, id: u64) {
-        if let Some((_, error)) = self.graves.iter().find(|(grave, _)| *grave == id) {
-            let error = error.clone();
-            self.fail_world(id, &error);
+        if let Some(grave) = self.grave(id) {
+            let (error, hops) = (grave.error.clone(), grave.hops);
+            self.fail_world_after(hops, id, &error);
         }
     }
 
@@ -89,7 +120,7 @@ impl Core {
     }
 
     /// Ends an operation before its time: the engine lets go of the caller's memory, then the caller is told.
-    pub(super) fn drop_op(&mut self, reference: OpRef, outcome: Result<(), Error>) {
+    pub(super) fn drop_op(&mut self, reference: OpRef, error: &Error) {
         let Some(mut op) = self.lift(reference) else { return };
         self.vacant.push(reference.slot);
         for link in &mut self.peers {
@@ -99,7 +130,7 @@ impl Core {
             self.owe(op.world, op.members.peer(parked.rank), parked.payload.len());
             self.give_back(parked.payload);
         }
-        self.retire(op, outcome);
+        self.retire_later(op, error);
     }
 
     /// Fails one fork, here and at its partners; its parent stays whole.
@@ -111,7 +142,7 @@ impl Core {
         self.mark_fork(id, number, error);
         let Some(op) = self.ops[reference.slot].as_deref() else { return };
         let members = op.members.clone();
-        self.drop_op(reference, Err(error.clone()));
+        self.drop_op(reference, error);
         for peer in members.peers().iter().map(|peer| *peer as usize) {
             self.tell_fork_failed(id, number, peer, error);
         }
@@ -157,11 +188,12 @@ impl Core {
     /// A peer says that a world, or a fork, has failed.
     pub(super) fn on_abort(&mut self, header: &Header, error: &Error) {
         if header.class != Class::Fork {
+            let hops = header.slice.saturating_add(1);
             if !self.worlds.contains_key(&header.world) {
                 // A fork may fail at a member that is through before it is registered here.
-                self.bury(header.world, error);
+                self.bury(header.world, error, hops);
             }
-            return self.fail_world(header.world, error);
+            return self.fail_world_after(hops, header.world, error);
         }
         let Some(world) = self.worlds.get(&header.world) else { return };
         let name = Name::numbered(Class::Fork, header.operation);
@@ -188,11 +220,13 @@ impl Core {
             return;
         }
         let mut payload = Vec::new();
-        if let Some((_, error)) = self.graves.iter().find(|(grave, _)| *grave == id) {
-            reason::encode(error, &mut payload);
+        let grave = self.grave(id);
+        let slice = grave.map_or(0, |grave| grave.hops);
+        if let Some(grave) = grave {
+            reason::encode(&grave.error, &mut payload);
         }
         let length = u32::try_from(payload.len()).unwrap_or(0);
-        self.push(peer, &Header { length, ..Header::control(Kind::Reset, id) }, &payload);
+        self.push(peer, &Header { length, slice, ..Header::control(Kind::Reset, id) }, &payload);
     }
 
     /// A member has left a world: what still needs it fails.

@@ -74,6 +74,21 @@ impl Core {
         Some((member.outstanding, member.held))
     }
 
+    /// Whether any operation is under way, or waits for its counterpart.
+    pub(in crate::engine) fn has_operations(&self) -> bool {
+        self.ops.len() > self.vacant.len() || self.unmatched > 0
+    }
+
+    /// Through how many ranks the news of a world's failure have come here.
+    pub(in crate::engine) fn hops_of(&self, world: u64) -> Option<u32> {
+        self.grave(world).map(|grave| grave.hops)
+    }
+
+    /// Whether the link to a peer has been lost.
+    pub(in crate::engine) fn has_lost(&self, peer: usize) -> bool {
+        self.peers[peer].state == LinkState::Gone
+    }
+
     /// Ordered operations of a world that are under way, and that are queued.
     pub(in crate::engine) fn operations_of(&self, world: u64) -> (usize, usize) {
         let world = self.worlds.get(&world);

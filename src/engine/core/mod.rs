@@ -3,10 +3,14 @@
 //! Whoever holds the core drives it: hands it commands ([`Core::command`]), lets it work ([`Core::work`]) and wait
 //! ([`Core::poll`]). All I/O and time come from the [`Mesh`], so that the simulation runs the very same code. The parts:
 //! `submit` names operations and begins them, `message` lets sends meet receives, `run` moves watermarks, `send` makes frames
-//! and `receive` takes them, `failure` ends worlds, `timers` keeps deadlines.
+//! and `receive` takes them, `checked` compares checksums, `failure` ends worlds, `timers` looks at the clock, `deadline`
+//! ends what comes too late, `blame` finds out whose fault that is.
 #![forbid(unsafe_code)]
 
+mod blame;
+mod checked;
 mod compare;
+mod deadline;
 mod failure;
 #[cfg(test)]
 mod inspect;
@@ -23,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::buffers::Buffers;
+use super::completion::Completion;
 use super::early::Waitlist;
 use super::limits::Limits;
 use super::members::Members;
@@ -32,10 +37,23 @@ use super::scratches::Scratches;
 use super::world::{Health, World};
 use crate::error::Error;
 use crate::link::frame::{Header, Kind};
+use crate::link::phase::{Phase, note};
 use crate::link::{Event, Mesh, Wake};
 
 /// How many failed worlds are remembered, so that late members are told why.
 const GRAVES: usize = 256;
+
+/// How long a link may take that is made only to tell of a failure, in nanoseconds.
+const ABORT_DIAL_NS: u64 = 1_000_000_000;
+
+/// A world that has failed.
+#[derive(Debug)]
+struct Grave {
+    id: u64,
+    error: Error,
+    /// Ranks that the news have gone through.
+    hops: u32,
+}
 
 /// Places that lists have from the start, so that they do not grow while an endpoint is in use: more operations, frames
 /// and steps at once than most programs have.
@@ -52,6 +70,8 @@ pub struct Registration {
     pub rank: u32,
     /// Who is in it.
     pub members: Arc<Members>,
+    /// Whether payload carries checksums; all members agree.
+    pub checksum: bool,
 }
 
 /// What the lane asks of the core.
@@ -103,24 +123,36 @@ pub(super) struct Core {
     )]
     ended: Vec<Box<Operation>>,
     events: Vec<Event>,
-    graves: VecDeque<(u64, Error)>,
+    graves: VecDeque<Grave>,
     /// Operations whose next slice needs a member that has left, to be failed when nothing is in hand.
     leavers: Vec<(OpRef, u32)>,
     /// Operations whose message has another length than its other side thinks, to be failed when nothing is in hand.
     misfits: Vec<(OpRef, Error)>,
     /// Links whose peer broke the protocol, to be dropped when nothing is in hand.
     broken: Vec<(usize, String)>,
+    /// Peers that are lost because they say nothing, to be dropped when nothing is in hand.
+    silent: Vec<usize>,
+    /// Operations that ended early: told to their callers when the members have been told.
+    endings: Vec<(Arc<Completion>, Error)>,
     /// Worlds that give back credits; empty between calls.
     owing: Vec<u64>,
     /// Worlds whose queued operations begin; empty between calls.
     waking: Vec<u64>,
     /// Operations that have heard nothing for a while; empty between calls.
     quiet: Vec<u64>,
+    /// Operations that ask whom they wait for; empty between calls.
+    asking: Vec<(u64, u64)>,
+    /// When something was last looked at, for when peers were heard.
+    clock: u64,
+    /// By how much the last look at what is due came too late.
+    slept_ns: u64,
     /// Messages that have not met their counterpart, and are in no place.
     unmatched: usize,
     /// The earliest time at which a deadline or a notice may be due.
     due: u64,
     is_closing: bool,
+    /// Worlds that check payload have been here.
+    has_checksums: bool,
 }
 
 impl Core {
@@ -147,12 +179,18 @@ impl Core {
             leavers: Vec::new(),
             misfits: Vec::new(),
             broken: Vec::new(),
+            silent: Vec::new(),
+            endings: Vec::new(),
             owing: Vec::new(),
             waking: Vec::with_capacity(PLACES),
             quiet: Vec::with_capacity(PLACES),
+            asking: Vec::with_capacity(PLACES),
+            clock: 0,
+            slept_ns: 0,
             unmatched: 0,
             due: u64::MAX,
             is_closing: false,
+            has_checksums: false,
         }
     }
 
@@ -169,8 +207,9 @@ impl Core {
     /// Takes a command. The effects on links follow in [`Core::work`].
     pub(super) fn command(&mut self, command: Command) {
         match command {
-            Command::Register(Registration { id, health, rank, members }) => {
-                self.worlds.insert(id, World::new(health, rank, members));
+            Command::Register(Registration { id, health, rank, members, checksum }) => {
+                self.has_checksums |= checksum;
+                self.worlds.insert(id, World::new(health, rank, members, checksum));
                 self.owing.reserve(self.worlds.len());
                 self.refuse_the_dead(id);
             }
@@ -203,6 +242,9 @@ impl Core {
         }
         self.unread.drain(..unread);
         self.flush();
+        for (completion, error) in self.endings.drain(..) {
+            completion.end(Err(error));
+        }
         !self.chores.is_empty() || !self.unread.is_empty() || !self.dirty.is_empty()
     }
 
@@ -211,12 +253,20 @@ impl Core {
         let mut events = mem::take(&mut self.events);
         let polled = self.mesh.poll(limit, &mut events);
         let came = !events.is_empty();
+        if self.due != u64::MAX {
+            self.clock = self.now();
+        }
         for event in events.drain(..) {
             self.on_event(event);
         }
         self.events = events;
         self.tick();
         polled.map(|()| came)
+    }
+
+    /// Whether a signal that this thread has handled has ended the last [`Core::poll`].
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.mesh.was_interrupted()
     }
 
     /// When a wait must end at the latest.
@@ -282,6 +332,9 @@ impl Core {
             }
             Event::Readable(peer) => self.read(peer),
             Event::Writable(peer) => self.dirty(peer),
+            Event::Down(peer, Error::Resource(_)) if self.peers[peer].dial_until.is_some() => {
+                self.give_up(peer);
+            }
             Event::Down(peer, Error::Resource(text)) => self.lack(peer, &text),
             Event::Down(peer, error) => self.lose(peer, &error.to_string()),
         }
@@ -297,7 +350,13 @@ impl Core {
 
     /// A link to oneself is never made: no plan sends to its own rank.
     fn is_me(&self, peer: usize) -> bool {
-        self.worlds.values().next().is_some_and(|world| world.members.peer(world.rank) == peer)
+        self.me().is_some_and(|me| me as usize == peer)
+    }
+
+    /// This endpoint's own number.
+    fn me(&self) -> Option<u32> {
+        let world = self.worlds.values().next()?;
+        u32::try_from(world.members.peer(world.rank)).ok()
     }
 
     /// The peer has something to be written, or an operation that may have.
@@ -314,12 +373,46 @@ impl Core {
             return;
         }
         self.dial(peer);
-        self.peers[peer].push(header, payload);
+        self.peers[peer].dial_until = None;
+        let mut header = *header;
+        if matches!(header.kind, Kind::Abort | Kind::Reset) {
+            header.checksum = crc32c::crc32c(payload);
+        }
+        self.peers[peer].push(&header, payload);
         self.dirty(peer);
+    }
+
+    /// Queues a frame that is not worth a wait: if its link must be made, that may take a second.
+    fn push_soon(&mut self, peer: usize, header: &Header, payload: &[u8]) {
+        let is_new = self.peers[peer].state == LinkState::Idle;
+        let until = if is_new {
+            Some(self.now().saturating_add(ABORT_DIAL_NS))
+        } else {
+            self.peers[peer].dial_until
+        };
+        self.push(peer, header, payload);
+        self.limit_dial(peer, until);
+    }
+
+    /// Says until when a link that is being made is wanted at all.
+    fn limit_dial(&mut self, peer: usize, until: Option<u64>) {
+        if self.peers[peer].state == LinkState::Dialing {
+            self.peers[peer].dial_until = until;
+            self.due = self.due.min(until.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Stops making a link that nobody needs any more.
+    fn give_up(&mut self, peer: usize) {
+        if self.peers[peer].state == LinkState::Dialing {
+            self.mesh.give_up(peer);
+            self.peers[peer].go_idle();
+        }
     }
 
     /// Goes from a world: its members are told; nothing runs in it.
     fn leave(&mut self, id: u64) {
+        note(Phase::Destroy);
         let Some(mut world) = self.worlds.remove(&id) else { return };
         self.end_all(id, &mut world, &Error::Aborted("the world was destroyed".into()));
         for rank in 0..world.state.len() {
@@ -349,7 +442,9 @@ impl Core {
     /// The last frame on a link.
     fn say_farewell(&mut self, peer: usize) {
         if !self.peers[peer].said_farewell {
-            self.push(peer, &Header::control(Kind::Farewell, 0), &[]);
+            let operation = self.peers[peer].frames_out;
+            let header = Header { operation, ..Header::control(Kind::Farewell, 0) };
+            self.push(peer, &header, &[]);
             self.peers[peer].said_farewell = true;
         }
     }

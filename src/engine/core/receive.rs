@@ -16,6 +16,7 @@ use super::super::peer::{Incoming, LinkState, OpRef, Sink};
 use super::super::reason;
 use super::Core;
 use crate::link::frame::{HEADER_BYTES, Header, Kind};
+use crate::link::phase::{Phase, note};
 use crate::memory::Region;
 use crate::plan::Action;
 
@@ -33,6 +34,7 @@ impl Core {
             let link = &mut self.peers[peer];
             let more = match link.fill_input(&mut *self.mesh, peer, direct) {
                 Ok((straight, more)) => {
+                    self.peers[peer].heard_at = self.clock;
                     self.took_directly(peer, straight);
                     self.understand(peer);
                     self.fail_for_leavers();
@@ -66,6 +68,11 @@ impl Core {
         if link.start < link.end {
             return Region::EMPTY;
         }
+        if incoming.is_checked {
+            let whole = self.landing(peer, incoming);
+            let length = incoming.header.length as usize;
+            return whole.map_or(Region::EMPTY, |whole| whole.part(incoming.taken, length));
+        }
         let low = incoming.header.offset as usize + incoming.taken;
         let high = incoming.header.offset as usize + incoming.header.length as usize;
         let Some(op) = self.ops[op.slot].as_deref().filter(|it| it.run.id == op.id) else {
@@ -86,14 +93,16 @@ impl Core {
         }
         let Some(incoming) = &mut self.peers[peer].incoming else { return };
         incoming.taken += bytes;
-        if let Sink::Step { op, slice, step } = incoming.sink {
+        if let Sink::Step { op, slice, step } = incoming.sink
+            && !incoming.is_checked
+        {
             self.took(op, slice, step, bytes);
         }
         self.end_frame_if_complete(peer);
     }
 
     /// A receive has `bytes` more.
-    fn took(&mut self, reference: OpRef, slice: u32, step: u32, bytes: usize) {
+    pub(super) fn took(&mut self, reference: OpRef, slice: u32, step: u32, bytes: usize) {
         let Some(mut op) = self.lift(reference) else { return };
         self.advance(&mut op, reference, slice, step, bytes);
         self.poke(&mut op, reference, slice, step);
@@ -122,7 +131,10 @@ impl Core {
             link.input(link.start, link.start + HEADER_BYTES).with(|b| bytes.copy_from_slice(b));
             link.start += HEADER_BYTES;
             match Header::decode(&bytes) {
-                Ok(header) => self.begin_frame(peer, header),
+                Ok(header) => {
+                    self.peers[peer].frames_in += 1;
+                    self.begin_frame(peer, header);
+                }
                 Err(bad) => return self.lose(peer, &bad.to_string()),
             }
         }
@@ -132,6 +144,10 @@ impl Core {
     fn take_payload(&mut self, peer: usize) -> bool {
         let link = &mut self.peers[peer];
         let Some(incoming) = &mut link.incoming else { return true };
+        if incoming.is_checked && matches!(incoming.sink, Sink::Step { .. }) {
+            self.collect(peer);
+            return true;
+        }
         let rest = incoming.header.length as usize - incoming.taken;
         let mut count = rest.min(link.end - link.start);
         // Checked where there is a step; elsewhere the peer may have written anything.
@@ -168,14 +184,20 @@ impl Core {
     }
 
     /// The frame is all there.
-    fn end_frame_if_complete(&mut self, peer: usize) {
+    pub(super) fn end_frame_if_complete(&mut self, peer: usize) {
         let link = &mut self.peers[peer];
         let is_complete =
             link.incoming.as_ref().is_some_and(|i| i.taken == i.header.length as usize);
         if !is_complete {
+            note(Phase::MidFrame);
             return;
         }
         let Some(incoming) = link.incoming.take() else { return };
+        if incoming.is_checked
+            && let Err(text) = self.check(peer, &incoming)
+        {
+            return self.lose(peer, &text);
+        }
         let header = incoming.header;
         match incoming.sink {
             Sink::Discard | Sink::Step { .. } if header.kind == Kind::Eager => {
@@ -200,13 +222,19 @@ impl Core {
         if self.peers[peer].state != LinkState::Up {
             return;
         }
-        self.peers[peer].incoming = Some(Incoming { header, taken: 0, sink });
+        let is_checked = self.is_checked(&header);
+        if is_checked {
+            self.make_room(peer, &header, &sink);
+        }
+        self.peers[peer].incoming = Some(Incoming { header, taken: 0, sink, is_checked });
         if header.length > 0 {
             return;
         }
         self.end_frame_if_complete(peer);
         match header.kind {
-            Kind::Farewell => self.on_farewell(peer),
+            Kind::Farewell => self.on_farewell(peer, &header),
+            Kind::Ping => self.on_ping(peer, &header),
+            Kind::Pong => self.on_pong(peer, &header),
             Kind::Goodbye => self.on_goodbye(header.world, peer),
             Kind::Grant | Kind::Request | Kind::Waiting => {
                 self.route(peer, &header, Vec::new());
@@ -311,7 +339,10 @@ impl Core {
                 let error = (!payload.is_empty()).then(|| reason::decode(&payload));
                 self.give_back(payload);
                 match error {
-                    Some(error) => self.fail_world(header.world, &error),
+                    Some(error) => {
+                        let hops = header.slice.saturating_add(1);
+                        self.fail_world_after(hops, header.world, &error);
+                    }
                     None => self.on_goodbye(header.world, peer),
                 }
             }
@@ -424,6 +455,7 @@ impl Core {
                     return Err("it sent a message of another length".into());
                 }
                 let step = u32::try_from(step).unwrap_or(u32::MAX);
+                note(Phase::Parked);
                 op.run.parts[index].parked.push(Parked { step, rank, payload });
                 self.poke(op, reference, header.slice, step);
             }
@@ -431,6 +463,7 @@ impl Core {
                 let Some(step) = op.program.send(rank, header.ordinal) else {
                     return Err("it granted a message that no step sends".into());
                 };
+                note(Phase::Granted);
                 Self::on_grant(op, index, step, header)?;
                 let step = u32::try_from(step).unwrap_or(u32::MAX);
                 self.poke(op, reference, header.slice, step);
@@ -483,7 +516,13 @@ impl Core {
     }
 
     /// The peer's endpoint closes: it has left every world.
-    fn on_farewell(&mut self, peer: usize) {
+    fn on_farewell(&mut self, peer: usize, header: &Header) {
+        let before = self.peers[peer].frames_in - 1;
+        if before != header.operation {
+            let sent = header.operation;
+            let why = format!("it sent {sent} frames before it left, of which {before} have come");
+            return self.lose(peer, &why);
+        }
         let worlds: Vec<u64> = self.worlds.keys().copied().collect();
         for world in worlds {
             self.on_goodbye(world, peer);

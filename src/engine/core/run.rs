@@ -11,6 +11,7 @@ use super::Core;
 use super::compare::misfit;
 use crate::error::Error;
 use crate::link::frame::{Class, Header, Kind};
+use crate::link::phase::{Phase, note};
 use crate::memory::Region;
 use crate::plan::Action;
 
@@ -195,7 +196,10 @@ impl Core {
             Action::RecvCopy { .. } => {
                 op.payload_of(part, step as usize, low, high).copy_from(&incoming);
             }
-            _ => op.compute(part, step as usize, low, high, incoming),
+            _ => {
+                note(Phase::Reducing);
+                op.compute(part, step as usize, low, high, incoming);
+            }
         }
     }
 

@@ -58,10 +58,20 @@ impl Core {
                 Ok(body) => self.body_went(peer, body),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.lose(peer, &error.to_string()),
+                Err(error) => return self.lose_after_reading(peer, &error),
             }
         }
         self.dirty(peer);
+    }
+
+    /// A link takes nothing more; what its peer has said before that may tell why.
+    fn lose_after_reading(&mut self, peer: usize, error: &io::Error) {
+        let mut before = u64::MAX;
+        while self.peers[peer].state == LinkState::Up && self.peers[peer].bytes_in != before {
+            before = self.peers[peer].bytes_in;
+            self.read(peer);
+        }
+        self.lose(peer, &error.to_string());
     }
 
     /// Everything is written: after a farewell the sending side ends.
@@ -214,6 +224,7 @@ impl Core {
         header.offset = from as u64;
         header.length = u32::try_from(count).unwrap_or(u32::MAX);
         let bytes = op.payload_of(&op.run.parts[index], step, from, from + count);
+        header.checksum = self.checksum_of(op.world, &bytes);
         let step = u32::try_from(step).unwrap_or(u32::MAX);
         if count <= self.limits.copied {
             bytes.with(|payload| self.push_with_credits(peer, header, payload));

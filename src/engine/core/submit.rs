@@ -11,16 +11,16 @@ use super::super::world::World;
 use super::Core;
 use crate::error::Error;
 use crate::link::frame::Class;
+use crate::link::phase::{Phase, note};
 
 impl Core {
     pub(super) fn submit(&mut self, mut op: Box<Operation>) {
         let now = self.now();
         op.run.deadline = op.timeout_ns.map(|limit| now.saturating_add(limit));
         if !self.worlds.contains_key(&op.world) {
-            let grave = self.graves.iter().find(|(id, _)| *id == op.world);
-            let error = grave.map_or_else(
+            let error = self.grave(op.world).map_or_else(
                 || Error::Aborted("the world has been destroyed".into()),
-                |(_, error)| error.clone(),
+                |grave| grave.error.clone(),
             );
             return self.retire(op, Err(error));
         }
@@ -81,6 +81,7 @@ impl Core {
     }
 
     fn submit_fork(&mut self, mut op: Box<Operation>, number: u64) {
+        note(Phase::Fork);
         let Some(world) = self.worlds.get_mut(&op.world) else { return };
         op.name = Name::numbered(Class::Fork, number);
         if let Some((_, error)) = world.tombstones.iter().find(|(n, _)| *n == number) {
@@ -96,7 +97,9 @@ impl Core {
         self.next_id += 1;
         op.run.id = self.next_id;
         op.run.waiting_at = Some(now.saturating_add(self.limits.waiting_after_ns));
-        let due = op.run.deadline.unwrap_or(u64::MAX).min(now + self.limits.waiting_after_ns);
+        op.run.watch.begin(now, op.timeout_ns, self.limits.heartbeat_ns);
+        let asks = op.run.watch.ask_at.unwrap_or(u64::MAX).min(now + self.limits.waiting_after_ns);
+        let due = op.run.deadline.unwrap_or(u64::MAX).min(asks);
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.ops.push(None);
             self.ops.len() - 1
@@ -106,6 +109,7 @@ impl Core {
         if let Some(world) = self.worlds.get_mut(&id) {
             world.begin(name, reference, op.program.plan().steps.len());
         }
+        self.greet_askers(&mut op);
         let slices = op.slices();
         let _ = op.begin_part(&mut self.scratches);
         if slices > 1 {
@@ -127,6 +131,14 @@ impl Core {
             completion.end(outcome);
         }
         self.ended.push(op);
+    }
+
+    /// The same of one that a failure ends: its caller is told at the end of [`Core::work`], when the members have been
+    /// told.
+    pub(super) fn retire_later(&mut self, mut op: Box<Operation>, error: &Error) {
+        let completion = op.completion.take();
+        self.endings.extend(completion.map(|completion| (completion, error.clone())));
+        self.retire(op, Err(error.clone()));
     }
 
     /// Lets the next queued operations of a world begin. One that is done at once ends up here again: the outermost
@@ -152,15 +164,15 @@ impl Core {
     /// Ends every operation of a world that is gone from the list of worlds.
     pub(super) fn end_all(&mut self, id: u64, world: &mut World, error: &Error) {
         for op in world.take_active() {
-            self.drop_op(op, Err(error.clone()));
+            self.drop_op(op, error);
         }
         for op in mem::take(&mut world.queued) {
-            self.retire(op, Err(error.clone()));
+            self.retire_later(op, error);
         }
         let unmatched = world.messages.take_operations();
         self.unmatched -= unmatched.len();
         for op in unmatched {
-            self.retire(op, Err(error.clone()));
+            self.retire_later(op, error);
         }
         while let Some(name) = self.early.any_of(id) {
             let Some(mut list) = self.early.take(id, &name) else { return };

@@ -1,4 +1,4 @@
-//! Deadlines, and the notice of those that wait.
+//! What is due: deadlines, questions, and the notice of those that wait.
 //!
 //! `due` is the earliest time at which anything may have to be done; it may be too early (what it was set for has ended
 //! since), never too late. When it passes, every operation is looked at.
@@ -6,24 +6,27 @@
 
 use std::mem;
 
-use super::super::describe;
 use super::super::operation::Operation;
-use super::super::peer::OpRef;
+use super::super::peer::{LinkState, OpRef};
 use super::Core;
-use super::failure::of_operation;
-use crate::error::Error;
 use crate::link::frame::Kind;
+
+/// Lateness that is more than the jitter of a busy machine, in nanoseconds.
+const SLEEP_NS: u64 = 10_000_000;
 
 impl Core {
     /// Does what is due.
     pub(super) fn tick(&mut self) {
-        if self.due == u64::MAX || self.now() < self.due {
+        let now = self.clock;
+        if self.due == u64::MAX || now < self.due {
             return;
         }
-        let now = self.now();
+        self.slept_ns = now - self.due;
+        self.excuse_for_sleep(self.slept_ns);
         self.due = u64::MAX;
         let mut passed = Vec::new();
         let mut quiet = mem::take(&mut self.quiet);
+        let mut asking = mem::take(&mut self.asking);
         let mut due = u64::MAX;
         for op in self.ops.iter().flatten() {
             let reference = OpRef { slot: usize::MAX, id: op.run.id };
@@ -37,11 +40,19 @@ impl Core {
                 Some(at) => due = due.min(at),
                 None => {}
             }
+            match op.run.watch.ask_at {
+                Some(at) if at <= now => asking.push((op.world, reference.id)),
+                Some(at) => due = due.min(at),
+                None => {}
+            }
         }
         for id in quiet.drain(..) {
             self.say_what_is_awaited(id);
         }
         self.quiet = quiet;
+        self.ask_all(&mut asking);
+        self.asking = asking;
+        self.end_dials(now);
         for id in passed {
             self.pass_deadline(id);
         }
@@ -62,7 +73,37 @@ impl Core {
         self.due = self.due.min(due);
     }
 
-    fn reference_of(&self, id: u64) -> Option<OpRef> {
+    /// A look at the clock that comes late shows that this process was stopped, or had no processor: those that have not
+    /// answered meanwhile could not be heard.
+    fn excuse_for_sleep(&mut self, slept: u64) {
+        if slept < SLEEP_NS {
+            return;
+        }
+        for op in self.ops.iter_mut().flatten() {
+            op.run.watch.excuse(slept);
+        }
+    }
+
+    /// Gives up on links that were to be made for a short time only.
+    fn end_dials(&mut self, now: u64) {
+        for peer in 0..self.peers.len() {
+            let link = &self.peers[peer];
+            if link.state != LinkState::Dialing {
+                continue;
+            }
+            let is_wanted =
+                |op: &OpRef| self.ops[op.slot].as_ref().is_some_and(|it| it.run.id == op.id);
+            match link.dial_until {
+                Some(until) if until <= now && !link.ready.iter().any(is_wanted) => {
+                    self.give_up(peer);
+                }
+                Some(until) if until > now => self.due = self.due.min(until),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn reference_of(&self, id: u64) -> Option<OpRef> {
         let slot = self.ops.iter().position(|op| op.as_ref().is_some_and(|op| op.run.id == id))?;
         Some(OpRef { slot, id })
     }
@@ -83,52 +124,6 @@ impl Core {
             }
         }
         self.ops[reference.slot] = Some(op);
-    }
-
-    fn pass_deadline(&mut self, id: u64) {
-        let Some(reference) = self.reference_of(id) else { return };
-        let Some(op) = self.ops[reference.slot].as_deref() else { return };
-        let Some(world) = self.worlds.get(&op.world) else { return };
-        let mut waits = Vec::new();
-        for rank in op.program.peers() {
-            if (0..op.run.parts.len()).any(|index| awaits(op, index, *rank)) {
-                let in_world = world.members.rank(op.members.peer(*rank)).unwrap_or(*rank);
-                let heard = if op.run.checked.contains(rank) { "" } else { " (not heard from)" };
-                waits.push(format!("{in_world}{heard}"));
-            }
-        }
-        let seconds = op.timeout_ns.unwrap_or(0) as f64 / 1e9;
-        let text = format!(
-            "world {:?} {}: not complete within {seconds} s; it waited for rank {}",
-            world.health.name(),
-            of_operation(op),
-            waits.join(", ")
-        );
-        self.fail_op(reference, &Error::TimedOut(text));
-    }
-
-    /// A deadline passed before the operation could begin: those before it are not complete, or no message has come.
-    fn pass_queued_deadline(&mut self, id: u64, now: u64) {
-        let Some(world) = self.worlds.get(&id) else { return };
-        let has_passed = |op: &&Operation| op.run.deadline.is_some_and(|d| d <= now);
-        let seconds = |op: &Operation| op.timeout_ns.unwrap_or(0) as f64 / 1e9;
-        let name = world.health.name();
-        let queued = world.queued.iter().map(|op| &**op).find(has_passed).map(|op| {
-            format!(
-                "world {name:?} {}: not begun within {} s, since earlier operations are not complete",
-                of_operation(op),
-                seconds(op)
-            )
-        });
-        let text = queued.or_else(|| {
-            let op = world.messages.operations().find(has_passed)?;
-            let of = describe::unmatched(op);
-            Some(format!(
-                "world {name:?} {of}: its counterpart has not come within {} s",
-                seconds(op)
-            ))
-        });
-        self.fail_world(id, &Error::TimedOut(text.unwrap_or_default()));
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::super::completion::{Completion, Hook};
@@ -97,12 +98,20 @@ impl Lane {
         Ok(())
     }
 
+    /// Starts the background thread, which inherits a mask of signals: no handler of the program ever runs on it.
+    pub(super) fn start_background(self: &Arc<Self>) -> Result<JoinHandle<()>, Error> {
+        let blocked = syscall::signals::block_signals();
+        let blocked = blocked.map_err(|error| Error::system("block signals", &error))?;
+        let shared = Arc::clone(self);
+        let thread = thread::Builder::new().name("collect".into()).stack_size(512 << 10);
+        let thread = thread.spawn(move || shared.run_background());
+        drop(blocked);
+        thread.map_err(|error| Error::thread("start the background thread of an endpoint", &error))
+    }
+
     /// The background thread's life.
     pub(super) fn run_background(&self) {
-        let blocked = syscall::signals::block_signals();
-        if let Err(error) = &blocked {
-            log::warn!("blocking signals in the background thread: {error}");
-        }
+        syscall::cancellation::disable_for_good();
         let mut batch = VecDeque::new();
         let mut look = LOOK.0;
         let mut state = self.state.lock();

@@ -5,46 +5,71 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::super::bell;
 use super::super::completion::Completion;
 use super::super::core::{Command, Core};
 use super::super::handover::{Ask, Heir};
-use super::super::waiting::{Next, Pace};
+use super::super::waiting::{Next, Pace, Terms};
 use super::{Lane, Seat, State};
+use crate::config::Wait;
 use crate::error::Error;
+
+/// What comes of a try to take the seat.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// The thread drives.
+    Drive(Box<Seat>),
+    /// It does not, and may look whether it still wants to.
+    LookAgain,
+    /// It has slept, and a signal has ended that.
+    Interrupted,
+}
+
+/// Why a driver's sleep has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Slept {
+    /// Time has passed.
+    Quietly,
+    /// Something has come, or somebody has woken it.
+    UntilWoken,
+    /// This thread has handled a signal.
+    UntilSignal,
+}
 
 impl Lane {
     /// Takes the seat, or sleeps until there may be reason to look again.
-    pub(super) fn take_seat(
-        &self,
-        ticket: &Arc<Completion>,
-        until: Option<Instant>,
-    ) -> Option<Box<Seat>> {
+    pub(super) fn take_seat(&self, ticket: &Arc<Completion>, terms: Terms) -> Turn {
         let mut state = self.state.lock();
         if let Some(error) = self.broken.get() {
             drop(state);
             ticket.fail(error.clone());
-            return None;
+            return Turn::LookAgain;
         }
         if ticket.is_ended() {
-            return None;
+            return Turn::LookAgain;
         }
         let wakes = match state.handover.ask(ticket) {
-            Ask::Drive(seat) => return Some(seat),
+            Ask::Drive(seat) => return Turn::Drive(seat),
             Ask::Sleep { wakes } => wakes,
         };
         drop(state);
         if wakes {
             self.waker.wake();
         }
-        ticket.sleep(until);
+        let is_interrupted = if terms.is_interruptible {
+            bell::sleep(ticket, terms.until)
+        } else {
+            ticket.sleep(terms.until);
+            false
+        };
         let mut state = self.state.lock();
         state.handover.end_wait(ticket);
-        if ticket.is_ended() || until.is_some_and(|until| Instant::now() >= until) {
+        if ticket.is_ended() || is_interrupted || terms.are_over() {
             // A nudge that came meanwhile goes to somebody else.
             self.pass_on(&mut state);
-            return None;
+            return if is_interrupted { Turn::Interrupted } else { Turn::LookAgain };
         }
-        state.handover.try_take()
+        state.handover.try_take().map_or(Turn::LookAgain, Turn::Drive)
     }
 
     /// Puts the seat back at the end of a turn.
@@ -116,24 +141,30 @@ impl Lane {
         any
     }
 
-    /// Drives until `is_done`, or until `until`.
+    /// Drives until `is_done`, or until its terms are over. Whether a signal has ended it before.
     pub(super) fn drive(
         &self,
         seat: &mut Seat,
-        until: Option<Instant>,
+        terms: Terms,
         is_done: &dyn Fn(&Core) -> bool,
-    ) -> Result<(), Error> {
-        let mut pace = Pace::new(self.wait, self.fits);
+    ) -> Result<bool, Error> {
+        let mut pace = Pace::new(self.wait_of(terms), self.fits);
+        let mut is_interrupted = false;
         loop {
             self.take_commands(seat);
             let has_more = seat.core.work();
-            if is_done(&seat.core) || until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(());
+            if is_done(&seat.core) || terms.are_over() {
+                return Ok(false);
+            }
+            if is_interrupted {
+                return Ok(true);
             }
             let came = if has_more || pace.next() == Next::Look {
                 seat.core.poll(Some(Duration::ZERO))?
             } else {
-                self.sleep(seat, until)?
+                let slept = self.sleep(seat, terms.until)?;
+                is_interrupted = terms.is_interruptible && slept == Slept::UntilSignal;
+                slept == Slept::UntilWoken
             };
             if came || has_more {
                 pace.restart();
@@ -141,10 +172,18 @@ impl Lane {
         }
     }
 
+    /// What a driver does while nothing happens. Signals are noticed by those who sleep, so one that heeds them does.
+    fn wait_of(&self, terms: Terms) -> Wait {
+        match self.wait {
+            Wait::Spin if terms.is_interruptible => Wait::Adaptive,
+            wait => wait,
+        }
+    }
+
     /// Sleeps in the mesh's poll, unless there are commands (or a driver's reason to leave) already.
-    pub(super) fn sleep(&self, seat: &mut Seat, until: Option<Instant>) -> Result<bool, Error> {
+    pub(super) fn sleep(&self, seat: &mut Seat, until: Option<Instant>) -> Result<Slept, Error> {
         if !self.state.lock().handover.may_sleep() {
-            return Ok(true);
+            return Ok(Slept::UntilWoken);
         }
         let now = seat.core.now();
         let due = seat.core.due().map(|due| Duration::from_nanos(due.saturating_sub(now)));
@@ -155,7 +194,11 @@ impl Lane {
         };
         let came = seat.core.poll(limit);
         self.state.lock().handover.awake();
-        came
+        Ok(match came? {
+            _ if seat.core.was_interrupted() => Slept::UntilSignal,
+            true => Slept::UntilWoken,
+            false => Slept::Quietly,
+        })
     }
 }
 

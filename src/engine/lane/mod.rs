@@ -32,10 +32,12 @@ use super::handover::Handover;
 use super::limits::Limits;
 use super::operation::Operation;
 use super::program::Program;
+use super::waiting::Terms;
 use crate::config::Wait;
 use crate::error::Error;
 use crate::link::{Mesh, Wake, syscall};
 use background::Callback;
+use driver::Turn;
 
 /// Operations and completions that are there from the start: how many are in use at once, and how many of them come back
 /// late, is a matter of timing.
@@ -80,6 +82,7 @@ pub struct Lane {
     /// This host's ranks have a processor each.
     fits: bool,
     limits: Limits,
+    is_interruptible: bool,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that made it.
     generation: u64,
@@ -96,6 +99,8 @@ pub struct Settings {
     pub fits: bool,
     /// How much is taken at once.
     pub limits: Limits,
+    /// Whether signals end waits for requests.
+    pub is_interruptible: bool,
 }
 
 impl Lane {
@@ -132,16 +137,11 @@ impl Lane {
             wait: settings.wait,
             fits: settings.fits,
             limits: settings.limits,
+            is_interruptible: settings.is_interruptible,
             thread: Mutex::new(None),
             generation: syscall::fork::fork_generation(),
         });
-        let shared = Arc::clone(&lane);
-        let thread = thread::Builder::new()
-            .name("collect".into())
-            .stack_size(512 << 10)
-            .spawn(move || shared.run_background())
-            .map_err(|error| Error::Resource(format!("starting the background thread: {error}")))?;
-        *lane.thread.lock() = Some(thread);
+        *lane.thread.lock() = Some(lane.start_background()?);
         Ok(lane)
     }
 
@@ -156,6 +156,12 @@ impl Lane {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether signals end waits for its requests.
+    #[must_use]
+    pub fn is_interruptible(&self) -> bool {
+        self.is_interruptible
     }
 
     /// Makes a world known: frames for it may come from now on.
@@ -252,13 +258,26 @@ impl Lane {
 
     /// Waits until an operation has ended, at most until `until`. Drives if nobody else does.
     pub fn wait(&self, completion: &Arc<Completion>, until: Option<Instant>) {
-        while !completion.is_ended() && until.is_none_or(|until| Instant::now() < until) {
-            let Some(mut seat) = self.take_seat(completion, until) else { continue };
-            self.guarded(&mut seat, |lane, seat| {
-                lane.drive(seat, until, &|_| completion.is_ended())
-            });
-            self.leave_seat(seat);
+        self.wait_on(completion, Terms { until, is_interruptible: false });
+    }
+
+    /// Waits until an operation has ended, on these terms. Whether a signal has ended the wait, and the operation goes on.
+    pub(super) fn wait_on(&self, completion: &Arc<Completion>, terms: Terms) -> bool {
+        let mut is_interrupted = false;
+        while !completion.is_ended() && !is_interrupted && !terms.are_over() {
+            match self.take_seat(completion, terms) {
+                Turn::Drive(mut seat) => {
+                    self.guarded(&mut seat, |lane, seat| {
+                        is_interrupted = lane.drive(seat, terms, &|_| completion.is_ended())?;
+                        Ok(())
+                    });
+                    self.leave_seat(seat);
+                }
+                Turn::LookAgain => {}
+                Turn::Interrupted => is_interrupted = true,
+            }
         }
+        is_interrupted && !completion.is_ended()
     }
 
     /// A completion for somebody to wait on who waits for any of several: [`Lane::wait`], then [`Lane::give_back`].
@@ -286,9 +305,10 @@ impl Lane {
         self.state.lock().handover.push(Command::Close);
         let ticket = Arc::new(Completion::default());
         while Instant::now() < until && self.broken.get().is_none() {
-            let Some(mut seat) = self.take_seat(&ticket, Some(until)) else { continue };
+            let terms = Terms { until: Some(until), is_interruptible: false };
+            let Turn::Drive(mut seat) = self.take_seat(&ticket, terms) else { continue };
             self.guarded(&mut seat, |lane, seat| {
-                lane.drive(seat, Some(until), &|core| core.is_closed())
+                lane.drive(seat, terms, &|core| core.is_closed()).map(|_| ())
             });
             self.leave_seat(seat);
             break;

@@ -64,6 +64,12 @@ impl Mesh for Silence {
 
     fn shutdown(&mut self, _: usize) {}
 
+    fn give_up(&mut self, _peer: usize) {}
+
+    fn trouble(&self, _peer: usize) -> Option<String> {
+        None
+    }
+
     fn close(&mut self, _: usize) {}
 
     fn may_come_up(&self, _: usize) -> bool {
@@ -110,9 +116,11 @@ impl Rank {
             health: Arc::new(Health::new("silent".into())),
             rank: 0,
             members: Arc::clone(&members),
+            checksum: false,
         };
         let limits = Limits { linger_ns: 1, ..Limits::default() };
-        let settings = Settings { size: 2, wait: Wait::Block, fits: true, limits };
+        let settings =
+            Settings { size: 2, wait: Wait::Block, fits: true, limits, is_interruptible: false };
         let shape = Shape {
             collective: Collective::Barrier,
             algorithm: Algorithm::Dissemination,

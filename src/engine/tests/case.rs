@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::content::MATRIX;
+use super::fault::{self, DEADLINE, Fault};
 use super::verdict::is_touched;
 use crate::datatype::{Datatype, Op};
 use crate::engine::Limits;
@@ -51,6 +52,11 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Whether it has a reduction of its own.
+    pub(super) fn is_custom(&self) -> bool {
+        self.op == Op::Custom
+    }
+
     /// Bytes of an element.
     pub(super) fn element(&self) -> usize {
         if self.op == Op::Custom { MATRIX } else { self.datatype.bytes() }
@@ -71,54 +77,6 @@ pub(super) struct Message {
     pub(super) timeout_ns: Option<u64>,
 }
 
-/// What goes wrong. Ranks are those of the root world, `after` counts steps of the harness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    None,
-    /// One or two ranks die.
-    Death {
-        rank: usize,
-        other: usize,
-        after: usize,
-    },
-    Break {
-        a: usize,
-        b: usize,
-        after: usize,
-    },
-    /// One rank calls something else in the place of a call.
-    Mismatch {
-        call: usize,
-        rank: usize,
-        instead: Call,
-    },
-    /// One rank never makes a call, nor those after it.
-    Absent {
-        call: usize,
-        rank: usize,
-    },
-    Abort {
-        world: usize,
-        rank: usize,
-        after: usize,
-    },
-    /// One rank forks with other options.
-    ForkMismatch {
-        world: usize,
-        rank: usize,
-    },
-    /// One rank forks when the others have given up.
-    ForkLate {
-        world: usize,
-        rank: usize,
-    },
-    /// One rank leaves after a call, whether it is complete or not.
-    EarlyLeave {
-        call: usize,
-        rank: usize,
-    },
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) seed: u64,
@@ -129,6 +87,12 @@ pub(super) struct Case {
     pub(super) fault: Fault,
     pub(super) limits: Limits,
     pub(super) settings: Settings,
+    /// Whether payload carries checksums.
+    pub(super) checksum: bool,
+    /// The deadline of every fork.
+    pub(super) fork_timeout_ns: Option<u64>,
+    /// The clock jumps this far at most.
+    pub(super) jump_max_ns: u64,
 }
 
 pub(super) const SMALL: Limits = Limits {
@@ -147,7 +111,12 @@ pub(super) const SMALL: Limits = Limits {
     unordered_operations: 1_000,
     waiting_after_ns: 20_000_000,
     linger_ns: 1_000_000_000,
+    heartbeat_ns: 10_000_000_000,
+    silence_ns: u64::MAX,
 };
+
+/// After so many nanoseconds without a word a peer is lost, where that is so.
+const SILENCE: u64 = 30_000_000_000;
 
 impl Case {
     pub(super) fn random(seed: u64, size: Size) -> Self {
@@ -155,7 +124,8 @@ impl Case {
         let ranks = random.pick(&[1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8]).min(size.ranks);
         let mut limits = SMALL;
         if random.chance(15) {
-            limits = Limits { waiting_after_ns: 20_000_000, ..Limits::default() };
+            limits =
+                Limits { waiting_after_ns: 20_000_000, silence_ns: u64::MAX, ..Limits::default() };
         } else {
             limits.credits = random.pick(&[640, 1024, 2048, 4096]);
             limits.active_operations = random.pick(&[1, 2, 4, 8, 16]);
@@ -172,24 +142,55 @@ impl Case {
         settings.block_percent = random.pick(&[0, 5, 20]);
         let messages = messages(&mut random, &worlds, &limits, size.calls);
 
-        let mut case =
-            Self { seed, ranks, worlds, calls, messages, fault: Fault::None, limits, settings };
-        case.fault = fault(&mut random, &case);
-        case.set_timeouts();
+        let checksum = random.chance(30);
+        let mut case = Self {
+            seed,
+            ranks,
+            worlds,
+            calls,
+            messages,
+            fault: Fault::None,
+            limits,
+            settings,
+            checksum,
+            fork_timeout_ns: None,
+            jump_max_ns: 0,
+        };
+        case.fault = fault::fault(&mut random, &case);
+        case.set_times(&mut random);
         case
     }
 
-    /// Only where somebody never calls, so that nobody gives up on those that are merely slow: also where a message from
-    /// any rank is awaited, and the one that was to send it may have left.
+    /// When who gives up. Where nobody does, the clock may jump as far as it likes.
+    fn set_times(&mut self, random: &mut Random) {
+        let (has_silence, deadline) = fault::limits(random, &self.fault);
+        if has_silence {
+            self.limits.silence_ns = SILENCE;
+            self.settings.silence_ns = Some(SILENCE);
+        }
+        self.fork_timeout_ns = deadline;
+        self.calls.iter_mut().for_each(|call| call.timeout_ns = deadline);
+        self.messages.iter_mut().for_each(|message| message.timeout_ns = deadline);
+        self.set_timeouts();
+        let mut limits = self.calls.iter().map(|call| call.timeout_ns);
+        let is_patient = !has_silence
+            && limits.all(|limit| limit.is_none())
+            && self.messages.iter().all(|message| message.timeout_ns.is_none());
+        let jumps: &[u64] = if is_patient { &[100_000_000_000, 40_000_000] } else { &[40_000_000] };
+        self.jump_max_ns = random.pick(jumps);
+    }
+
+    /// Deadlines where somebody never calls, also where a message from any rank is awaited, and the one that was to send it
+    /// may have left.
     fn set_timeouts(&mut self) {
         for at in 0..self.messages.len() {
             if self.messages[at].is_wild && is_touched(self, self.messages[at].world) {
-                self.messages[at].timeout_ns = Some(60_000_000_000);
+                self.messages[at].timeout_ns = Some(DEADLINE);
             }
         }
         if let Fault::Absent { call, .. } = self.fault {
             let world = self.calls[call].world;
-            let limit = Some(60_000_000_000);
+            let limit = Some(DEADLINE);
             for (at, it) in self.calls.iter_mut().enumerate().filter(|(_, it)| it.world == world) {
                 if at >= call || it.key.is_some() {
                     it.timeout_ns = limit;
@@ -232,12 +233,12 @@ fn worlds(random: &mut Random, ranks: usize) -> Vec<WorldSpec> {
 }
 
 /// The types that hold sums of small numbers exactly, whatever the order, and have every operation: neither fp8 nor bool.
-const EXACT: [Datatype; 12] = {
+pub(super) const EXACT: [Datatype; 12] = {
     use Datatype::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     [I8, U8, I16, U16, I32, U32, I64, U64, F16, Bf16, F32, F64]
 };
 
-fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
+pub(super) fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
     let world = random.below(worlds.len());
     let size = worlds[world].peers.len();
     let often = [Collective::Allreduce, Collective::Allreduce, Collective::Broadcast];
@@ -262,7 +263,7 @@ fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
         world,
         collective,
         algorithm,
-        degree: degree(random, algorithm),
+        degree: algorithm_degree(random, algorithm),
         datatype,
         op,
         root: 0,
@@ -297,7 +298,7 @@ fn call(random: &mut Random, worlds: &[WorldSpec], limits: &Limits) -> Call {
     call
 }
 
-fn degree(random: &mut Random, algorithm: Algorithm) -> u16 {
+pub(super) fn algorithm_degree(random: &mut Random, algorithm: Algorithm) -> u16 {
     match algorithm {
         Algorithm::Knomial => random.pick(&[2, 3, 4]),
         Algorithm::Pairwise => random.pick(&[1, 2, 8]),
@@ -342,96 +343,4 @@ fn count(random: &mut Random, limits: &Limits, element: usize, size: usize) -> u
         6..=8 => random.below(300),
         _ => random.below(2_000),
     }
-}
-
-fn fault(random: &mut Random, case: &Case) -> Fault {
-    let rank = random.below(case.ranks);
-    let most = random.pick(&[20, 200, 1_000, 3_000]);
-    let after = random.below(most);
-    let call = random.below(case.calls.len());
-    let member_of = |world: usize, random: &mut Random| {
-        case.worlds[world].peers[random.below(case.worlds[world].peers.len())] as usize
-    };
-    let chosen = random.below(100);
-    if case.ranks == 1 || chosen < 40 {
-        return Fault::None;
-    }
-    match chosen {
-        40..=54 => {
-            let other = if random.chance(30) { random.below(case.ranks) } else { rank };
-            Fault::Death { rank, other, after }
-        }
-        55..=61 => {
-            let other = (rank + 1 + random.below(case.ranks - 1)) % case.ranks;
-            Fault::Break { a: rank, b: other, after }
-        }
-        62..=75 => {
-            let (rank, instead) =
-                (member_of(case.calls[call].world, random), other(random, case, call));
-            let is_alone = case.worlds[case.calls[call].world].peers.len() == 1;
-            match instead {
-                Some(instead) if !is_alone => Fault::Mismatch { call, rank, instead },
-                _ => Fault::None,
-            }
-        }
-        _ if chosen < 82 && case.calls[call].key.is_some() => Fault::None,
-        76..=81 => Fault::Absent { call, rank: member_of(case.calls[call].world, random) },
-        82..=87 => {
-            let world = random.below(case.worlds.len());
-            Fault::Abort { world, rank: member_of(world, random), after }
-        }
-        88..=93 => {
-            let world = random.below(case.worlds.len());
-            let rank = member_of(world, random);
-            match (case.worlds[world].peers.len() > 1 && world > 0, random.chance(50)) {
-                (false, _) => Fault::None,
-                (true, true) => Fault::ForkMismatch { world, rank },
-                (true, false) => Fault::ForkLate { world, rank },
-            }
-        }
-        _ if case.calls[call].key.is_some() => Fault::None,
-        _ => Fault::EarlyLeave { call, rank: member_of(case.calls[call].world, random) },
-    }
-}
-
-/// A call that does not fit; none if nobody would notice.
-fn other(random: &mut Random, case: &Case, call: usize) -> Option<Call> {
-    let right = case.calls[call];
-    let size = case.worlds[right.world].peers.len();
-    let mut wrong = right;
-    match random.below(6) {
-        0 => wrong.count += 1,
-        1 => wrong.count = wrong.count.saturating_sub(1),
-        2 => wrong.datatype = random.pick(&EXACT),
-        3 => wrong.root = u32::try_from(random.below(size)).unwrap(),
-        4 => {
-            wrong.algorithm = random.pick(algorithms(right.collective));
-            wrong.degree = degree(random, wrong.algorithm);
-        }
-        _ => {
-            let mut worlds = case.worlds.clone();
-            worlds.truncate(right.world + 1);
-            wrong = self::call(random, &worlds, &case.limits);
-            wrong.world = right.world;
-            wrong.root %= u32::try_from(size).unwrap();
-            wrong.key = right.key;
-        }
-    }
-    // What is not in a fingerprint, or may not be seen by anybody.
-    if [&right, &wrong].iter().any(|call| call.collective.is_irregular() || call.op == Op::Custom) {
-        return None;
-    }
-    if !wrong.op.allows(wrong.datatype) {
-        return None;
-    }
-    if right.collective == Collective::Barrier && wrong.collective == Collective::Barrier {
-        return None;
-    }
-    if !wrong.collective.has_root() {
-        wrong.root = 0;
-    }
-    let is_seen = wrong
-        != Call { in_place: wrong.in_place, variety: wrong.variety, degree: wrong.degree, ..right }
-        && right.count + wrong.count > 0;
-    is_seen.then_some(wrong)
 }

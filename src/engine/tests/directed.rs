@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::case::{Call, Case, Fault, SMALL, WorldSpec};
+use super::case::{Call, Case, SMALL, WorldSpec};
+use super::fault::Fault;
 use super::harness::Harness;
 use super::memory::Memory;
 use super::rank::{Act, world_id};
@@ -15,7 +16,7 @@ use crate::error::Error;
 use crate::link::sim::Settings;
 use crate::plan::{Algorithm, Collective};
 
-fn allreduce(world: usize, count: usize) -> Call {
+pub(super) fn allreduce(world: usize, count: usize) -> Call {
     Call {
         world,
         collective: Collective::Allreduce,
@@ -33,13 +34,13 @@ fn allreduce(world: usize, count: usize) -> Call {
     }
 }
 
-fn broadcast(world: usize, root: u32, count: usize) -> Call {
+pub(super) fn broadcast(world: usize, root: u32, count: usize) -> Call {
     let (collective, algorithm) = (Collective::Broadcast, Algorithm::Binomial);
     Call { collective, algorithm, root, ..allreduce(world, count) }
 }
 
 /// Worlds of all ranks, each forked from the first.
-fn case(ranks: usize, worlds: usize, calls: Vec<Call>, fault: Fault) -> Case {
+pub(super) fn case(ranks: usize, worlds: usize, calls: Vec<Call>, fault: Fault) -> Case {
     let peers: Vec<u32> = (0..u32::try_from(ranks).unwrap()).collect();
     let spec = |world| WorldSpec { parent: (world > 0).then_some(0), peers: peers.clone() };
     Case {
@@ -51,11 +52,14 @@ fn case(ranks: usize, worlds: usize, calls: Vec<Call>, fault: Fault) -> Case {
         fault,
         limits: Limits { credits: 2048, early_frames: 1 << 16, ..SMALL },
         settings: Settings::new(1_000, 1 << 16),
+        checksum: false,
+        fork_timeout_ns: None,
+        jump_max_ns: 100_000_000_000,
     }
 }
 
 /// Runs until nothing moves. What a rank's call came to.
-fn outcomes(harness: &Harness<'_>, call: usize) -> Vec<Option<Result<(), Error>>> {
+pub(super) fn outcomes(harness: &Harness<'_>, call: usize) -> Vec<Option<Result<(), Error>>> {
     let of_rank = |rank: &super::rank::Rank| {
         let found = rank.running.iter().find(|running| running.act == Act::Call(call));
         found.and_then(|running| running.outcome.clone())
@@ -63,7 +67,7 @@ fn outcomes(harness: &Harness<'_>, call: usize) -> Vec<Option<Result<(), Error>>
     harness.ranks.iter().map(of_rank).collect()
 }
 
-fn text(outcome: &Option<Result<(), Error>>) -> String {
+pub(super) fn text(outcome: &Option<Result<(), Error>>) -> String {
     match outcome {
         Some(Err(error)) => error.to_string(),
         other => panic!("no error: {other:?}"),
@@ -135,7 +139,7 @@ fn a_mismatched_message_writes_nothing() {
 #[test]
 fn a_killed_peer_is_named_on_every_rank() {
     let calls = vec![allreduce(0, 100), allreduce(0, 100)];
-    let case = case(4, 1, calls, Fault::Death { rank: 2, other: 2, after: 3 });
+    let case = case(4, 1, calls, Fault::Death { rank: 2, after: 3, other: 2, later: 3 });
     let mut harness = Harness::new(&case, false);
     harness.go();
     for (rank, outcome) in outcomes(&harness, 1).into_iter().enumerate().filter(|(r, _)| *r != 2) {
@@ -156,8 +160,9 @@ fn a_deadline_names_the_rank_that_has_not_called() {
     for rank in [0, 2] {
         assert_eq!(
             text(&outcomes(&harness, 0)[rank]),
-            "world \"w0\" operation 0, allreduce(f32, 10, sum): not complete within 1 s; \
-             it waited for rank 1 (not heard from)"
+            "world \"w0\" operation 0, allreduce(f32, 10, sum): not complete within 1 s: rank 1 (sim:1) has not called \
+             it (it has called 0 ordered operations of this world); this rank waits for rank 1 (0 of 40 bytes have \
+             come, it has not called it, last heard 0.125 s ago, at sim:1)"
         );
     }
 }
@@ -189,8 +194,15 @@ fn a_late_fork_that_is_known_to_have_failed_ends_without_a_word() {
         late.core.poll(Some(Duration::ZERO)).unwrap();
     }
     late.act(&case, 0, false);
+    late.core.work();
     late.collect();
-    assert!(matches!(late.running[0].outcome, Some(Err(Error::TimedOut(_)))));
+    assert!(matches!(late.running[0].outcome, Some(Err(Error::TimedOut { .. }))));
+}
+
+/// What nobody ends asks for ever, so that something can always happen.
+pub(super) fn go_for_a_minute(harness: &mut Harness<'_>) {
+    let end = harness.network.now() + 60_000_000_000;
+    while harness.network.now() < end && harness.once() {}
 }
 
 #[test]
@@ -199,7 +211,7 @@ fn operations_beyond_the_window_wait_in_order() {
     let case = case(2, 1, calls, Fault::Absent { call: 10, rank: 1 });
     let mut harness = Harness::new(&case, false);
     harness.ranks.iter_mut().for_each(|rank| rank.window = 1_000);
-    harness.go();
+    go_for_a_minute(&mut harness);
     let outcomes: Vec<_> = (0..40).map(|call| outcomes(&harness, call)[0].is_some()).collect();
     assert!(outcomes[..10].iter().all(|is_ended| *is_ended));
     assert!(!outcomes[10..].iter().any(|is_ended| *is_ended));
@@ -233,7 +245,7 @@ fn what_is_parked_for_a_world_that_is_not_called_is_bounded_while_a_sibling_goes
     case.limits.active_operations = 100;
     let mut harness = Harness::new(&case, false);
     harness.ranks.iter_mut().for_each(|rank| rank.window = 1_000);
-    harness.go();
+    go_for_a_minute(&mut harness);
     for call in 60..case.calls.len() {
         assert!(outcomes(&harness, call).iter().all(|outcome| *outcome == Some(Ok(()))));
     }
@@ -247,7 +259,7 @@ fn an_endpoint_that_fails_ends_every_operation_and_tells_its_peers() {
     let calls = vec![allreduce(0, 400), allreduce(1, 400)];
     let case = case(3, 2, calls, Fault::Absent { call: 1, rank: 2 });
     let mut harness = Harness::new(&case, false);
-    harness.go();
+    go_for_a_minute(&mut harness);
     harness.ranks[0].core.fail_all(&Error::Internal("the driver has panicked".into()));
     harness.ranks[0].is_active = true;
     harness.go();
@@ -269,6 +281,7 @@ fn an_abort_lets_go_of_memory_at_once() {
     let world = world_id(0);
     let error = Error::Aborted("enough".into());
     harness.ranks[0].core.command(Command::Fail { world, error });
+    harness.ranks[0].core.work();
     harness.collect(0);
     assert!(text(&outcomes(&harness, 0)[0]).contains("enough"));
     harness.go();

@@ -4,14 +4,15 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 
-use super::case::{Case, Fault, Size};
+use super::case::{Case, Size};
+use super::fault::Fault;
 use super::harness::Harness;
 use super::rank::world_id;
 use crate::link::Mesh;
 use crate::link::frame::{Class, Fingerprint, Header, Kind};
 use crate::link::sim::random::Random;
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 12] = [
     Kind::Data,
     Kind::Eager,
     Kind::Grant,
@@ -22,6 +23,8 @@ const KINDS: [Kind; 10] = [
     Kind::Goodbye,
     Kind::Reset,
     Kind::Farewell,
+    Kind::Ping,
+    Kind::Pong,
 ];
 
 const CLASSES: [Class; 8] = [
@@ -43,7 +46,7 @@ fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8>
     if rare.contains(&kind) && random.chance(90) {
         kind = Kind::Eager;
     }
-    let message = random.pick(lengths);
+    let message = if kind == Kind::Pong { random.below(5) as u64 } else { random.pick(lengths) };
     let offset = random.pick(&[0, 0, 1, 8, message / 2, message, u64::MAX]);
     let length = match kind {
         Kind::Eager => message.min(1 << 16),
@@ -51,6 +54,7 @@ fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8>
         Kind::Abort | Kind::Reset => random.below(40) as u64,
         _ => 0,
     };
+    let payload = vec![0x77; usize::try_from(length).unwrap()];
     let header = Header {
         kind,
         class: random.pick(&CLASSES),
@@ -59,11 +63,12 @@ fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8>
         turn: random.pick(&[0, 0, 0, 1, 2]),
         is_token: random.chance(5),
         slice: number(random),
-        ordinal: number(random),
+        ordinal: if random.chance(5) { u32::MAX } else { number(random) },
         offset: if kind == Kind::Eager { 0 } else { offset },
         message,
         length: u32::try_from(length).unwrap(),
         credits: random.pick(&[0, 0, 0, 100, u32::MAX]),
+        checksum: if random.chance(90) { crc32c::crc32c(&payload) } else { 7 },
         fingerprint: random.pick(known),
     };
     let mut out = header.encode().to_vec();
@@ -71,7 +76,7 @@ fn frame(random: &mut Random, known: &[Fingerprint], lengths: &[u64]) -> Vec<u8>
         // Most of what is no frame would end the link at once.
         return if random.chance(3) { out } else { Vec::new() };
     }
-    out.resize(out.len() + header.length as usize, 0x77);
+    out.extend_from_slice(&payload);
     out
 }
 
@@ -80,6 +85,10 @@ fn confuse(seed: u64) {
     let mut case = Case::random(seed, Size { ranks: 2, calls: 4 });
     case.ranks = 2;
     case.fault = Fault::None;
+    if seed.is_multiple_of(3) {
+        // So that somebody is blamed, by what the peer has said.
+        case.calls.iter_mut().for_each(|call| call.timeout_ns = Some(500_000_000));
+    }
     if case.worlds[0].peers.len() != 2 {
         return;
     }

@@ -4,12 +4,16 @@
 
 use std::time::Duration;
 
+use super::blame::Figures;
 use super::call;
-use super::case::{Call, Case, Fault};
+use super::case::{Call, Case};
 use super::content::{contributors, elements, outputs};
+use super::fault::Fault;
 use super::memory::Memory;
+use super::play::Play;
 use super::rank::{Act, Rank, world_id};
-use super::verdict;
+use super::script::write_script;
+use super::{blame, verdict};
 use crate::engine::core::Command;
 use crate::link::sim::Network;
 use crate::link::sim::random::Random;
@@ -17,35 +21,44 @@ use crate::link::sim::random::Random;
 /// More steps than any case needs: what passes them runs for ever.
 const STEPS_MAX: usize = 400_000;
 
+/// More nanoseconds than anything needs that ends: what is still under way then hangs.
+const HORIZON: u64 = 20_000_000_000_000;
+
+/// How often the clock may jump in a case.
+const JUMPS_MAX: usize = 20;
+
 pub(super) struct Harness<'a> {
     pub(super) case: &'a Case,
     pub(super) network: Network,
     pub(super) ranks: Vec<Rank>,
     random: Random,
-    steps: usize,
-    /// The fault has been played.
-    is_played: bool,
+    pub(super) steps: usize,
+    /// How often the clock has jumped.
+    jumps: usize,
+    pub(super) play: Play,
     act_percent: u64,
     stall_percent: u64,
-    is_tracing: bool,
+    pub(super) is_tracing: bool,
     /// Buffers stay as they are when their operation ends.
     pub(super) keeps_contents: bool,
     /// A peer sends frames at random, so results mean nothing.
     pub(super) is_confused: bool,
 }
 
-/// Runs a case to its end.
+/// Runs a case to its end. Who was named.
 ///
 /// # Panics
 ///
 /// If anything is not as it should be.
-pub(super) fn run(case: &Case, is_tracing: bool) {
+pub(super) fn run(case: &Case, is_tracing: bool) -> Figures {
     let mut harness = Harness::new(case, is_tracing);
     harness.go();
     verdict::of_operations(&harness);
     harness.audit_credits();
+    let figures = blame::figures(&harness);
     harness.close();
     harness.check_poison();
+    figures
 }
 
 impl<'a> Harness<'a> {
@@ -53,6 +66,7 @@ impl<'a> Harness<'a> {
         let mut random = Random::new(case.seed ^ 0x5eed);
         let mut settings = case.settings;
         settings.trace = is_tracing;
+        settings.follows = matches!(case.fault, Fault::Corrupt { .. });
         let network = Network::new(case.seed, case.ranks, settings);
         let mut ranks: Vec<Rank> = (0..case.ranks)
             .map(|rank| Rank::new(case, rank, &network, random.pick(&[1, 2, 5, 100])))
@@ -71,16 +85,18 @@ impl<'a> Harness<'a> {
             stall_percent: random.pick(&[0, 0, 1]),
             random,
             steps: 0,
-            is_played: false,
+            jumps: 0,
+            play: Play::default(),
             is_tracing,
             keeps_contents: false,
             is_confused: false,
         }
     }
 
-    /// Until nothing can happen any more.
+    /// Until nothing can happen any more, or nothing but questions to which there is no end.
     pub(super) fn go(&mut self) {
-        while self.once() {
+        let horizon = self.network.now() + HORIZON;
+        while self.network.now() < horizon && self.once() {
             assert!(self.steps < STEPS_MAX, "it runs for ever: {}", self.describe());
         }
     }
@@ -88,6 +104,7 @@ impl<'a> Harness<'a> {
     /// One step of one rank, or of time. False if nothing can happen.
     pub(super) fn once(&mut self) -> bool {
         let now = self.network.now();
+        self.thaw();
         let ready: Vec<usize> = (0..self.ranks.len()).filter(|r| self.is_ready(*r, now)).collect();
         if ready.is_empty() {
             let next = self.next_time();
@@ -102,9 +119,11 @@ impl<'a> Harness<'a> {
     }
 
     fn pass_time(&mut self, next: u64) {
-        // Now and then the clock jumps.
-        let most = self.random.pick(&[40_000_000, 100_000_000_000]);
-        let jump = if self.random.chance(2) { self.random.delay(most) } else { 0 };
+        // Now and then the clock jumps, but not so often that there are more questions than time to answer.
+        let most = self.random.pick(&[40_000_000, self.case.jump_max_ns]);
+        let jumps = self.jumps < JUMPS_MAX && self.random.chance(2);
+        self.jumps += usize::from(jumps);
+        let jump = if jumps { self.random.delay(most) } else { 0 };
         self.network.advance_to(next + jump);
     }
 
@@ -131,7 +150,7 @@ impl<'a> Harness<'a> {
             let next = event.into_iter().chain(it.core.due()).chain(woken).min()?;
             Some(next.max(it.stalled_until))
         };
-        self.ranks.iter().filter_map(of_rank).min()
+        self.ranks.iter().filter_map(of_rank).chain(self.play.thaw_at).min()
     }
 
     /// A world in which a rank can do its next act.
@@ -165,8 +184,9 @@ impl<'a> Harness<'a> {
         let was_due = it.core.due().is_some_and(|at| at <= now);
         let came = it.core.poll(Some(Duration::ZERO)).expect("a poll that cannot fail");
         it.is_active = has_more || came || was_due;
-        if self.random.chance(self.stall_percent) {
-            it.stalled_until = now + self.random.delay(10_000_000);
+        let most = self.case.fault.stall_ns(rank);
+        if most > 0 || self.random.chance(self.stall_percent) {
+            it.stalled_until = now + self.random.delay(most.max(10_000_000));
         }
         if self.steps.is_multiple_of(8) {
             it.core.audit();
@@ -189,7 +209,9 @@ impl<'a> Harness<'a> {
                         let size = self.case.worlds[child].peers.len();
                         self.check_came(act, child, 0..size);
                     }
-                    self.ranks[rank].on_fork(child, is_whole);
+                    let outcome = self.ranks[rank].running[index].outcome.clone();
+                    let outcome = outcome.expect("it has ended");
+                    self.ranks[rank].on_fork(self.case, child, &outcome);
                 }
                 Act::Call(call) if is_whole && !self.is_confused => {
                     self.check_call(rank, index, call);
@@ -264,38 +286,6 @@ impl<'a> Harness<'a> {
         assert!(is_one, "rank {rank}: {message:?} from {source} holds what was never sent");
     }
 
-    /// Plays the fault if its time has come.
-    fn play_fault(&mut self) {
-        let is_due = |after: usize| after <= self.steps;
-        if self.is_played {
-            return;
-        }
-        match self.case.fault {
-            Fault::Death { rank, other, after } if is_due(after) => {
-                for rank in [rank, other] {
-                    self.ranks[rank].is_alive = false;
-                    self.network.kill(rank);
-                }
-            }
-            Fault::Break { a, b, after } if is_due(after) => self.network.sever(a, b),
-            Fault::Abort { world, rank, after } if is_due(after) => {
-                let error = crate::error::Error::Aborted("the test aborts".into());
-                let world = world_id(world);
-                self.ranks[rank].core.command(Command::Fail { world, error });
-                self.ranks[rank].is_active = true;
-            }
-            _ => return,
-        }
-        if self.is_tracing {
-            println!("{:>12} {:?}", self.network.now(), self.case.fault);
-        }
-        self.is_played = true;
-    }
-
-    pub(super) fn is_played(&self) -> bool {
-        self.is_played
-    }
-
     /// With every frame taken, what one side has outstanding is what the other side owes.
     fn audit_credits(&self) {
         for rank in &self.ranks {
@@ -306,8 +296,7 @@ impl<'a> Harness<'a> {
             for (world, spec) in self.case.worlds.iter().enumerate() {
                 for peer in &spec.peers {
                     let other = &self.ranks[*peer as usize];
-                    let is_cut = matches!(self.case.fault, Fault::Break { a, b, .. }
-                        if [a, b].contains(&rank.number) && [a, b].contains(&other.number));
+                    let is_cut = self.case.fault.parts(rank.number, other.number);
                     if !other.is_alive || is_cut || other.number == rank.number {
                         continue;
                     }
@@ -325,7 +314,12 @@ impl<'a> Harness<'a> {
                     }
                 }
             }
-            assert!(!rank.core.is_busy(), "busy with nothing to do: {}", rank.core.describe());
+            // To one that is silent, bytes may wait for ever.
+            let is_idle = match self.case.fault.is_silence() {
+                true => !rank.core.has_operations(),
+                false => !rank.core.is_busy(),
+            };
+            assert!(is_idle, "busy with nothing to do: {}", rank.core.describe());
         }
     }
 
@@ -348,8 +342,9 @@ impl<'a> Harness<'a> {
         }
         self.go();
         for rank in self.ranks.iter().filter(|rank| rank.is_alive) {
+            // Whom a silent one keeps from closing gives up after a while: the lane sees to that.
             assert!(
-                rank.core.is_closed(),
+                rank.core.is_closed() || self.case.fault.is_silence(),
                 "rank {} does not close: {}",
                 rank.number,
                 rank.core.describe()
@@ -380,81 +375,4 @@ impl<'a> Harness<'a> {
         };
         self.ranks.iter().filter(|it| it.is_alive).map(of_rank).collect()
     }
-}
-
-/// The calls of each world in order, with messages and forks of children anywhere between them (a fork for which somebody
-/// is late at once, so that the others wait for nobody else). Calls with keys have no place in that order.
-fn write_script(case: &Case, rank: &mut Rank, random: &mut Random) {
-    for world in 0..case.worlds.len() {
-        let Some(me) = case.rank_in(world, rank.number) else { continue };
-        let mut acts: Vec<Act> = Vec::new();
-        let mut ends = None;
-        for call in case.calls_of(world) {
-            if case.calls[call].key.is_some() {
-                rank.loose[world].push(call);
-                continue;
-            }
-            match case.fault {
-                Fault::Absent { call: at, rank: who } if at == call && who == rank.number => {
-                    ends = Some(Vec::new());
-                }
-                Fault::EarlyLeave { call: at, rank: who } if at == call && who == rank.number => {
-                    ends = Some(vec![Act::Call(call), Act::Leave]);
-                }
-                _ => acts.push(Act::Call(call)),
-            }
-            if ends.is_some() {
-                break;
-            }
-        }
-        merge(&mut acts, messages(case, world, me), random);
-        acts.extend(ends.into_iter().flatten());
-        for child in 0..case.worlds.len() {
-            if case.worlds[child].parent == Some(world)
-                && case.rank_in(child, rank.number).is_some()
-            {
-                let is_late = matches!(case.fault, Fault::ForkLate { world, .. } if world == child);
-                let at = if is_late { 0 } else { random.below(acts.len() + 1) };
-                acts.insert(at, Act::Fork(child));
-            }
-        }
-        if case.fault == Fault::None && world > 0 && case.seed.is_multiple_of(2) {
-            acts.push(Act::Leave);
-        }
-        rank.loose[world] = shuffled(&rank.loose[world], random);
-        rank.script[world] = acts.into();
-    }
-}
-
-/// What a rank sends and receives in a world, in order.
-fn messages(case: &Case, world: usize, me: usize) -> Vec<Act> {
-    let mut acts = Vec::new();
-    for (at, message) in case.messages.iter().enumerate().filter(|(_, it)| it.world == world) {
-        if message.from as usize == me {
-            acts.push(Act::Send(at));
-        }
-        if message.to as usize == me {
-            acts.push(Act::Receive(at));
-        }
-    }
-    acts
-}
-
-/// Puts `more` between what is there; both keep their order.
-fn merge(acts: &mut Vec<Act>, more: Vec<Act>, random: &mut Random) {
-    let mut at = 0;
-    for act in more {
-        at += random.below(acts.len() - at + 1);
-        acts.insert(at, act);
-        at += 1;
-    }
-}
-
-/// In another order, but for calls with one key: which, the script sees to.
-fn shuffled(calls: &[usize], random: &mut Random) -> Vec<usize> {
-    let mut calls = calls.to_vec();
-    for at in (1..calls.len()).rev() {
-        calls.swap(at, random.below(at + 1));
-    }
-    calls
 }

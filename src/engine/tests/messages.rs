@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::call::fingerprint;
-use super::case::{Call, Case, Fault, Message, SMALL, WorldSpec};
+use super::case::{Call, Case, Message, SMALL, WorldSpec};
+use super::directed::go_for_a_minute;
+use super::fault::Fault;
 use super::harness::Harness;
 use super::rank::{Act, world_id};
 use crate::datatype::{Datatype, Op};
@@ -50,6 +52,9 @@ fn case(ranks: usize, calls: Vec<Call>, messages: Vec<Message>) -> Case {
         fault: Fault::None,
         limits: Limits { credits: 2048, early_frames: 1 << 16, ..SMALL },
         settings: Settings::new(1_000, 1 << 16),
+        checksum: false,
+        fork_timeout_ns: None,
+        jump_max_ns: 100_000_000_000,
     }
 }
 
@@ -75,7 +80,7 @@ fn play<'a>(case: &'a Case, scripts: &[&[Act]]) -> Harness<'a> {
         rank.loose[0].clear();
         rank.window = 1_000;
     }
-    harness.go();
+    go_for_a_minute(&mut harness);
     harness
 }
 
@@ -173,8 +178,9 @@ fn a_receive_that_nobody_serves_ends_by_its_deadline() {
     let harness = play(&case, &[&[Act::Receive(0)]]);
     assert_eq!(
         text(&outcome(&harness, 0, Act::Receive(0))),
-        "world \"w0\" message 0 from rank 1 with tag 8, message(u16): not complete within 2 s; \
-         it waited for rank 1 (not heard from)"
+        "world \"w0\" message 0 from rank 1 with tag 8, message(u16): not complete within 2 s: rank 1 (sim:1) has not called it (it \
+         has called 0 ordered operations of this world); this rank waits for rank 1 (0 of 8 bytes have come, it has \
+         not called it, last heard 0.25 s ago, at sim:1)"
     );
     let harness = play(&case, &[&[Act::Receive(1)]]);
     assert_eq!(
@@ -214,7 +220,7 @@ fn a_key_in_use_is_refused_and_the_world_stays_whole() {
     }
     harness.ranks[0].script[0] = both.into();
     harness.ranks[0].window = 1_000;
-    harness.go();
+    go_for_a_minute(&mut harness);
     assert_eq!(
         text(&outcome(&harness, 0, Act::Call(1))),
         "world \"w0\": key 5 is in use by an operation of this rank that is not complete; wait for it, or use another key"

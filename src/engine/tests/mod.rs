@@ -4,35 +4,42 @@
 //! `COLLECT_SIM_SCHEDULES` says how many seeds run (10,000), `COLLECT_SIM_FIRST` which is the first.
 #![forbid(unsafe_code)]
 
+mod blame;
 mod call;
 mod case;
 mod content;
+mod culprits;
 mod directed;
+mod fault;
 mod fuzz;
 mod harness;
 mod memory;
 mod messages;
+mod play;
 mod rank;
+mod script;
 mod verdict;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use blame::Figures;
 use case::{Case, Size};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// What goes wrong in a case, if anything does.
-fn failure(seed: u64, size: Size) -> Option<String> {
+/// Runs a case; else, what is wrong in it.
+fn outcome(seed: u64, size: Size) -> Result<Figures, String> {
     let case = Case::random(seed, size);
     let run = panic::catch_unwind(AssertUnwindSafe(|| harness::run(&case, false)));
-    let payload = run.err()?;
-    let text = payload.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_string()));
-    Some(text.unwrap_or_default())
+    run.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_string()));
+        text.unwrap_or_default()
+    })
 }
 
 /// The smallest case of a seed that fails, in words.
@@ -40,7 +47,7 @@ fn smallest(seed: u64, full: String) -> String {
     for calls in [1, 2, 3, 5, 8, Size::FULL.calls] {
         for ranks in [2, 3, 4, 6, Size::FULL.ranks] {
             let size = Size { ranks, calls };
-            if let Some(text) = failure(seed, size) {
+            if let Err(text) = outcome(seed, size) {
                 let case = Case::random(seed, size);
                 return format!(
                     "seed {seed} (also with {ranks} ranks at most and {calls} calls at most: {:?}): {text}",
@@ -60,12 +67,12 @@ fn random_programs_under_random_schedules() {
         let calls = number("COLLECT_SIM_CALLS").map_or(full.calls, |calls| calls as usize);
         let case = Case::random(seed, Size { ranks, calls });
         println!("{case:#?}");
-        return harness::run(&case, true);
+        return harness::run(&case, true).judge();
     }
     let schedules = number("COLLECT_SIM_SCHEDULES").unwrap_or(10_000);
     let first = number("COLLECT_SIM_FIRST").unwrap_or(0);
     let next = AtomicU64::new(first);
-    let failures = Mutex::new(Vec::new());
+    let (failures, figures) = (Mutex::new(Vec::new()), Mutex::new(Figures::default()));
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
@@ -77,9 +84,12 @@ fn random_programs_under_random_schedules() {
                     if seed >= first + schedules || count >= 20 {
                         return;
                     }
-                    if let Some(text) = failure(seed, Size::FULL) {
-                        let text = smallest(seed, format!("seed {seed}: {text}"));
-                        failures.lock().unwrap().push(text);
+                    match outcome(seed, Size::FULL) {
+                        Ok(of_case) => figures.lock().unwrap().add(of_case),
+                        Err(text) => {
+                            let text = smallest(seed, format!("seed {seed}: {text}"));
+                            failures.lock().unwrap().push(text);
+                        }
                     }
                 }
             });
@@ -88,4 +98,5 @@ fn random_programs_under_random_schedules() {
     panic::set_hook(hook);
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} seeds fail:\n{}", failures.len(), failures.join("\n"));
+    figures.into_inner().unwrap().judge();
 }

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::call::{self, Place};
-use super::case::{Case, Fault};
+use super::case::Case;
+use super::fault::Fault;
 use super::memory::{Memory, UNTOUCHED};
 use crate::datatype::{Datatype, Op};
 use crate::engine::core::{Command, Core, Registration};
@@ -104,6 +105,7 @@ impl Rank {
             health: Arc::clone(&self.healths[world]),
             rank: u32::try_from(rank).unwrap(),
             members,
+            checksum: case.checksum,
         }));
     }
 
@@ -266,7 +268,7 @@ impl Rank {
         };
         op.timeout_ns = match case.fault {
             Fault::ForkLate { world, .. } if world == child => Some(50_000_000),
-            _ => None,
+            _ => case.fork_timeout_ns,
         };
         op.lend_tokens();
         self.submit(Running { act: Act::Fork(child), ..Running::of(&op) }, op);
@@ -285,13 +287,18 @@ impl Rank {
     }
 
     /// A fork has ended: its world can be used, or is given up.
-    pub(super) fn on_fork(&mut self, child: usize, is_whole: bool) {
-        self.is_open[child] = is_whole;
-        if !is_whole {
+    pub(super) fn on_fork(&mut self, case: &Case, child: usize, outcome: &Result<(), Error>) {
+        self.is_open[child] = outcome.is_ok();
+        if let Err(error) = outcome {
             self.script[child].clear();
             self.loose[child].clear();
             self.has_left[child] = true;
-            self.core.command(Command::Leave { world: world_id(child) });
+            let parent = case.worlds[child].parent.expect("a parent");
+            let peers = case.worlds[child].peers.iter();
+            let ranks =
+                peers.map(|peer| case.rank_in(parent, *peer as usize).expect("a member") as u32);
+            let error = error.in_fork(&ranks.collect::<Vec<_>>());
+            self.core.command(Command::Fail { world: world_id(child), error });
         }
     }
 }

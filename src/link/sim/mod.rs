@@ -5,9 +5,10 @@
 //! at any byte. Time moves only when the harness moves it. For tests only; what it must guarantee is in `link`.
 #![forbid(unsafe_code)]
 
+mod frames;
 mod pair;
+mod pipe;
 pub(crate) mod random;
-mod trace;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::{Event, Mesh, Wake};
 use crate::error::Error;
+pub(crate) use frames::Spot;
 use pair::Pair;
 use random::Random;
 
@@ -33,8 +35,12 @@ pub(crate) struct Settings {
     pub(crate) partial_percent: u64,
     /// How many of a hundred block although they need not.
     pub(crate) block_percent: u64,
+    /// After so long without a word a dial, or a connection with bytes that nobody acknowledges, is given up.
+    pub(crate) silence_ns: Option<u64>,
     /// Prints frames.
     pub(crate) trace: bool,
+    /// Looks for the byte to alter.
+    pub(crate) follows: bool,
     /// The two ranks of the connection at hand.
     named: (usize, usize),
 }
@@ -47,7 +53,9 @@ impl Settings {
             window_bytes,
             partial_percent: 0,
             block_percent: 0,
+            silence_ns: None,
             trace: false,
+            follows: false,
             named: (0, 0),
         }
     }
@@ -67,8 +75,9 @@ impl State {
     /// The connection of two ranks, the number of `rank`'s end of it, and what its methods need.
     fn pair(&mut self, rank: usize, peer: usize) -> (&mut Pair, usize, u64, &mut Random, Settings) {
         let (low, high) = (rank.min(peer), rank.max(peer));
-        let settings = Settings { named: (low, high), ..self.settings };
         let pair = &mut self.pairs[low * self.size + high];
+        let delay_max_ns = pair.delay_max_ns.unwrap_or(self.settings.delay_max_ns);
+        let settings = Settings { named: (low, high), delay_max_ns, ..self.settings };
         (pair, usize::from(rank > peer), self.now, &mut self.random, settings)
     }
 }
@@ -110,6 +119,17 @@ impl Network {
         next
     }
 
+    /// Acts on the connection of two ranks; the number is that of `rank`'s end.
+    fn pair(
+        &self,
+        (rank, peer): (usize, usize),
+        act: impl FnOnce(&mut Pair, usize, u64, &mut Random, &Settings),
+    ) {
+        let mut state = self.0.lock();
+        let (pair, me, now, random, settings) = state.pair(rank, peer);
+        act(pair, me, now, random, &settings);
+    }
+
     fn each_pair(&self, rank: usize, act: impl Fn(&mut Pair, usize, u64, &mut Random, &Settings)) {
         let mut state = self.0.lock();
         for peer in (0..state.size).filter(|peer| *peer != rank) {
@@ -128,11 +148,49 @@ impl Network {
         self.each_pair(rank, Pair::close);
     }
 
+    /// A rank's process stops: its connections stay, and new ones wait for it.
+    pub(crate) fn freeze(&self, rank: usize) {
+        self.each_pair(rank, |pair, _, now, random, settings| {
+            pair.freeze(true, now, random, settings);
+        });
+    }
+
+    /// It goes on.
+    pub(crate) fn thaw(&self, rank: usize) {
+        self.each_pair(rank, |pair, _, now, random, settings| {
+            pair.freeze(false, now, random, settings);
+        });
+    }
+
     /// The connection of two ranks breaks, or can no longer be made.
     pub(crate) fn sever(&self, rank: usize, peer: usize) {
+        self.pair((rank, peer), |pair, _, now, random, settings| {
+            pair.sever(now, random, settings);
+        });
+    }
+
+    /// What a rank sends another does not arrive any more.
+    pub(crate) fn cut(&self, from: usize, to: usize) {
+        self.pair((from, to), |pair, me, now, _, settings| pair.cut(me, now, settings));
+    }
+
+    /// One byte that a rank sends another from now on is altered.
+    pub(crate) fn damage(&self, from: usize, to: usize, spot: Spot) {
+        self.pair((from, to), |pair, me, _, _, _| pair.damage(me, spot));
+    }
+
+    /// Whether a byte was altered, and has been read with all the others.
+    pub(crate) fn has_read_damage(&self, from: usize, to: usize) -> bool {
         let mut state = self.0.lock();
-        let (pair, _, now, random, settings) = state.pair(rank, peer);
-        pair.sever(now, random, &settings);
+        let (pair, me, ..) = state.pair(from, to);
+        pair.has_read_damage(me)
+    }
+
+    /// Bytes between two ranks are under way for another time than elsewhere.
+    pub(crate) fn slow_down(&self, rank: usize, peer: usize, delay_max_ns: u64) {
+        self.pair((rank, peer), |pair, _, _, _, _| {
+            pair.delay_max_ns = Some(delay_max_ns);
+        });
     }
 }
 
@@ -184,6 +242,16 @@ impl Mesh for SimMesh {
         let mut state = self.network.0.lock();
         let (pair, me, now, ..) = state.pair(self.rank, peer);
         pair.shutdown(me, now);
+    }
+
+    fn give_up(&mut self, peer: usize) {
+        let mut state = self.network.0.lock();
+        let (pair, me, ..) = state.pair(self.rank, peer);
+        pair.give_up(me);
+    }
+
+    fn trouble(&self, _peer: usize) -> Option<String> {
+        None
     }
 
     fn close(&mut self, peer: usize) {

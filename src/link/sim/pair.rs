@@ -1,82 +1,14 @@
 //! The connection of two ranks: two pipes of bytes with arrival times, and what each end knows.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 
 use super::Settings;
+use super::frames::{Spot, describe};
+use super::pipe::Pipe;
 use super::random::Random;
-use super::trace::Tracer;
 use crate::error::Error;
 use crate::link::Event;
-
-/// Bytes in one direction.
-#[derive(Debug, Default)]
-pub(super) struct Pipe {
-    chunks: VecDeque<(u64, Vec<u8>)>,
-    /// All that is in `chunks`.
-    unread: usize,
-    /// Nothing arrives before this.
-    last_at: u64,
-    /// When the end of the stream arrives.
-    end_at: Option<u64>,
-    /// What is written from now on never arrives.
-    is_severed: bool,
-    tracer: Tracer,
-}
-
-impl Pipe {
-    fn arrived(&self, now: u64) -> usize {
-        self.chunks.iter().take_while(|(at, _)| *at <= now).map(|(_, bytes)| bytes.len()).sum()
-    }
-
-    /// When there is something to read, or the end.
-    fn next_at(&self) -> Option<u64> {
-        self.chunks.front().map(|(at, _)| *at).or(self.end_at)
-    }
-
-    /// Ends the stream after what it holds.
-    fn end(&mut self, at: u64) {
-        if self.end_at.is_none() {
-            self.last_at = self.last_at.max(at);
-            self.end_at = Some(self.last_at);
-        }
-    }
-
-    /// Loses all but the first `kept` bytes.
-    fn cut(&mut self, kept: usize) {
-        while self.unread > kept {
-            let Some((at, mut bytes)) = self.chunks.pop_back() else { return };
-            let rest = self.unread - bytes.len();
-            self.unread = rest;
-            if rest < kept {
-                bytes.truncate(kept - rest);
-                self.unread += bytes.len();
-                self.chunks.push_back((at, bytes));
-                return;
-            }
-        }
-    }
-
-    fn take(&mut self, mut count: usize, buffers: &mut [IoSliceMut<'_>]) {
-        self.unread -= count;
-        for buffer in buffers {
-            let mut at = 0;
-            while at < buffer.len() && count > 0 {
-                let Some((_, chunk)) = self.chunks.front_mut() else { return };
-                let part = chunk.len().min(buffer.len() - at).min(count);
-                buffer[at..at + part].copy_from_slice(&chunk[..part]);
-                at += part;
-                count -= part;
-                if part == chunk.len() {
-                    self.chunks.pop_front();
-                } else {
-                    chunk.drain(..part);
-                }
-            }
-        }
-    }
-}
 
 /// What one rank knows of the connection.
 #[derive(Debug, Default)]
@@ -89,6 +21,8 @@ pub(super) struct End {
     down_at: Option<u64>,
     /// From when on reads and writes fail.
     reset_at: Option<u64>,
+    /// What had arrived by then can be read first, as on Linux.
+    reads_on: bool,
     /// Whether it is told so by an event.
     tells_down: bool,
     /// Tells when it can read, from this time on.
@@ -99,6 +33,16 @@ pub(super) struct End {
     end_seen: bool,
 }
 
+impl End {
+    /// Reads and writes fail from then on; in half of the cases what has arrived can be read before that.
+    fn reset(&mut self, at: u64, random: &mut Random) {
+        if self.reset_at.is_none() {
+            self.reset_at = Some(at);
+            self.reads_on = random.chance(50);
+        }
+    }
+}
+
 /// The connection of two ranks, or the lack of one. End 0 is the lower rank's; pipe i goes out of end i.
 #[derive(Debug, Default)]
 pub(super) struct Pair {
@@ -107,6 +51,12 @@ pub(super) struct Pair {
     is_made: bool,
     /// No connection comes about any more.
     is_doomed: bool,
+    /// Nor is anybody told so: dials end by their limit.
+    is_silent: bool,
+    /// A rank is stopped: as `is_silent`, as long as it is.
+    is_frozen: bool,
+    /// How long bytes are under way at most, if not as everywhere.
+    pub(super) delay_max_ns: Option<u64>,
 }
 
 impl Pair {
@@ -121,16 +71,28 @@ impl Pair {
             return;
         }
         let dialling = settings.dial_max_ns;
-        if refused {
+        if self.is_silent || self.is_frozen {
+            end.down_at = settings.silence_ns.map(|limit| now + limit);
+        } else if refused {
             end.down_at = Some(now + random.delay(dialling));
-            return;
+        } else if !self.is_made {
+            self.make(now, random, settings);
         }
-        if !self.is_made {
-            self.is_made = true;
-            for end in &mut self.ends {
-                end.up_at = Some(now + random.delay(dialling));
-            }
+    }
+
+    fn make(&mut self, now: u64, random: &mut Random, settings: &Settings) {
+        self.is_made = true;
+        for end in &mut self.ends {
+            end.up_at = Some(now + random.delay(settings.dial_max_ns));
+            end.down_at = None;
         }
+    }
+
+    /// This end does not dial any more; what is on its way comes up all the same.
+    pub(super) fn give_up(&mut self, me: usize) {
+        let end = &mut self.ends[me];
+        end.is_dialing = false;
+        end.down_at = None;
     }
 
     pub(super) fn may_come_up(&self, me: usize) -> bool {
@@ -153,6 +115,12 @@ impl Pair {
         Ok(())
     }
 
+    /// What an end can read now.
+    fn readable(&self, me: usize, now: u64) -> usize {
+        let until = self.ends[me].reset_at.map_or(now, |at| at.min(now));
+        self.pipes[1 - me].arrived(until)
+    }
+
     pub(super) fn read(
         &mut self,
         me: usize,
@@ -161,15 +129,17 @@ impl Pair {
         settings: &Settings,
         buffers: &mut [IoSliceMut<'_>],
     ) -> io::Result<usize> {
-        self.check(me, now)?;
+        let arrived = self.readable(me, now);
+        if arrived == 0 || !self.ends[me].reads_on || !self.ends[me].is_up {
+            self.check(me, now)?;
+        }
         if random.chance(settings.block_percent / 4) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let pipe = &mut self.pipes[1 - me];
         let end = &mut self.ends[me];
-        let arrived = pipe.arrived(now);
         if arrived == 0 {
-            if pipe.chunks.is_empty() && pipe.end_at.is_some_and(|at| at <= now) {
+            if pipe.is_at_end(now) {
                 return Ok(0);
             }
             end.reader_at = Some(now);
@@ -205,8 +175,8 @@ impl Pair {
         }
         let is_heard = !self.ends[1 - me].is_closed;
         let pipe = &mut self.pipes[me];
-        assert!(pipe.end_at.is_none() || !is_heard, "written after the end of the stream");
-        let room = settings.window_bytes.saturating_sub(pipe.unread);
+        assert!(!pipe.is_ended() || !is_heard, "written after the end of the stream");
+        let room = settings.window_bytes.saturating_sub(pipe.load());
         if room == 0 || random.chance(settings.block_percent) {
             let later = if room == 0 { 0 } else { random.delay(settings.delay_max_ns) };
             self.ends[me].writer_at = Some(now + later);
@@ -221,21 +191,32 @@ impl Pair {
         for buffer in buffers {
             bytes.extend_from_slice(&buffer[..buffer.len().min(count - bytes.len())]);
         }
-        if let Some((low, high)) = settings.trace.then_some(self.ends_named(settings)) {
-            let (from, to) = if me == 0 { (low, high) } else { (high, low) };
-            self.pipes[me].tracer.follow(&bytes, now, from, to);
+        if settings.trace || settings.follows {
+            self.follow(me, &mut bytes, now, settings);
         }
-        let pipe = &mut self.pipes[me];
-        if is_heard && pipe.end_at.is_none() && !pipe.is_severed {
-            pipe.last_at = pipe.last_at.max(now + random.delay(settings.delay_max_ns));
-            pipe.unread += count;
-            pipe.chunks.push_back((pipe.last_at, bytes));
+        if is_heard {
+            let at = now + random.delay(settings.delay_max_ns);
+            self.pipes[me].put(bytes, at);
+            self.expect_acknowledgement(me, now, settings);
         }
         Ok(count)
     }
 
-    fn ends_named(&self, settings: &Settings) -> (usize, usize) {
-        settings.named
+    fn follow(&mut self, me: usize, bytes: &mut [u8], now: u64, settings: &Settings) {
+        let (low, high) = settings.named;
+        let (from, to) = if me == 0 { (low, high) } else { (high, low) };
+        self.pipes[me].follower.follow(bytes, |header| {
+            if settings.trace {
+                println!("{now:>12} {from} -> {to}: {}", describe(header));
+            }
+        });
+    }
+
+    /// Who hears nothing of what he has written gives the connection up one day.
+    fn expect_acknowledgement(&mut self, me: usize, now: u64, settings: &Settings) {
+        if let Some(limit) = settings.silence_ns.filter(|_| self.pipes[me].is_deaf()) {
+            self.ends[me].reset_at.get_or_insert(now + limit);
+        }
     }
 
     pub(super) fn shutdown(&mut self, me: usize, now: u64) {
@@ -249,16 +230,17 @@ impl Pair {
         }
         let at = now + random.delay(settings.delay_max_ns);
         self.pipes[me].end(at);
-        let is_read = self.pipes[1 - me].unread == 0;
-        self.pipes[1 - me].cut(0);
+        let is_read = self.pipes[1 - me].is_empty();
+        self.pipes[1 - me].keep(0);
+        let is_heard = !self.pipes[me].is_cut();
         let other = &mut self.ends[1 - me];
         if !self.is_made {
-            if other.is_dialing && other.down_at.is_none() {
+            if other.is_dialing && other.down_at.is_none() && !self.is_silent {
                 other.down_at = Some(at);
             }
-        } else if !is_read && random.chance(50) {
-            // As TCP does: what is closed with unread bytes is reset, and what was under way is lost.
-            other.reset_at.get_or_insert(at);
+        } else if !is_read && is_heard && random.chance(50) {
+            // As TCP does: what is closed with unread bytes is reset.
+            other.reset(at, random);
         }
     }
 
@@ -268,8 +250,7 @@ impl Pair {
             return;
         }
         if random.chance(60) {
-            let kept = random.below(self.pipes[me].unread + 1);
-            self.pipes[me].cut(kept);
+            self.pipes[me].keep_some(random);
         }
         let is_reset = random.chance(40);
         self.close(me, now, random, settings);
@@ -282,7 +263,7 @@ impl Pair {
                 other.down_at = other.is_dialing.then_some(at);
             }
         } else if is_reset && self.is_made {
-            other.reset_at.get_or_insert(at);
+            other.reset(at, random);
             other.tells_down = random.chance(50);
         }
     }
@@ -292,12 +273,11 @@ impl Pair {
         self.is_doomed = true;
         for me in 0..2 {
             let at = now + random.delay(settings.delay_max_ns);
-            let kept = random.below(self.pipes[1 - me].unread + 1);
-            self.pipes[1 - me].cut(kept);
-            self.pipes[1 - me].is_severed = true;
+            self.pipes[1 - me].keep_some(random);
+            self.pipes[1 - me].sever();
             let end = &mut self.ends[me];
             if end.is_up {
-                end.reset_at.get_or_insert(at);
+                end.reset(at, random);
                 end.tells_down = random.chance(50);
             } else {
                 end.up_at = None;
@@ -306,6 +286,50 @@ impl Pair {
                 }
             }
         }
+    }
+
+    /// Nothing that `from` sends arrives any more, and nobody is told. It hears the other end, which does not know that.
+    pub(super) fn cut(&mut self, from: usize, now: u64, settings: &Settings) {
+        self.is_doomed = true;
+        self.is_silent = true;
+        let has_lost = self.pipes[from].cut(now);
+        self.pipes[1 - from].lose_acknowledgements();
+        for me in 0..2 {
+            let end = &mut self.ends[me];
+            if !end.is_up {
+                end.up_at = None;
+                let limit = settings.silence_ns.filter(|_| end.is_dialing);
+                end.down_at = limit.map(|limit| now + limit);
+            } else if me == from && has_lost {
+                self.expect_acknowledgement(me, now, settings);
+            }
+        }
+    }
+
+    /// One end's process stops, or goes on. A connection that it would have to take part in making waits for that.
+    pub(super) fn freeze(
+        &mut self,
+        is_frozen: bool,
+        now: u64,
+        random: &mut Random,
+        settings: &Settings,
+    ) {
+        self.is_frozen = is_frozen;
+        let is_awaited = self.ends.iter().any(|end| end.is_dialing && !end.is_closed);
+        let is_free = !self.is_made && !self.is_doomed && !self.ends.iter().any(|e| e.is_closed);
+        if !is_frozen && is_awaited && is_free {
+            self.make(now, random, settings);
+        }
+    }
+
+    /// One byte that `from` writes from now on is altered.
+    pub(super) fn damage(&mut self, from: usize, spot: Spot) {
+        self.pipes[from].follower.damage(spot);
+    }
+
+    /// Whether a byte that `from` wrote was altered, and all that it wrote has been read.
+    pub(super) fn has_read_damage(&self, from: usize) -> bool {
+        self.pipes[from].follower.is_damaged && self.pipes[from].is_empty()
     }
 
     /// What this end is told now; events are appended.
@@ -338,7 +362,7 @@ impl Pair {
             return;
         }
         let is_reset = is_due(end.reset_at);
-        if is_reset && end.tells_down {
+        if is_reset && end.tells_down && !end.reads_on {
             end.tells_down = false;
             end.reader_at = None;
             end.writer_at = None;
@@ -348,10 +372,10 @@ impl Pair {
         }
         if is_due(end.reader_at) && (is_reset || is_due(self.pipes[1 - me].next_at())) {
             end.reader_at = None;
-            end.end_seen = is_due(self.pipes[1 - me].end_at);
+            end.end_seen = is_reset || self.pipes[1 - me].ends_by(now);
             events.push(Event::Readable(peer));
         }
-        if is_due(end.writer_at) && (is_reset || self.pipes[me].unread < window) {
+        if is_due(end.writer_at) && (is_reset || self.pipes[me].load() < window) {
             end.writer_at = None;
             events.push(Event::Writable(peer));
         }
@@ -366,11 +390,11 @@ impl Pair {
         if !end.is_up {
             return end.up_at.or(end.down_at);
         }
-        let reset = end.reset_at.filter(|_| end.tells_down);
+        let reset = end.reset_at.filter(|_| end.tells_down && !end.reads_on);
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
         let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let read = both(end.reader_at, earlier(self.pipes[1 - me].next_at(), end.reset_at));
-        let free = if self.pipes[me].unread < window { Some(0) } else { end.reset_at };
+        let free = if self.pipes[me].load() < window { Some(0) } else { end.reset_at };
         earlier(reset, earlier(read, both(end.writer_at, free)))
     }
 }

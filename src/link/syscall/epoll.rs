@@ -120,6 +120,23 @@ impl Epoll {
     ///
     /// The system refuses to wait; none is expected.
     pub fn wait(&self, ready: &mut [Ready], limit: Option<Duration>) -> io::Result<usize> {
+        match self.wait_for_signal(ready, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
+    /// As [`Epoll::wait`], and a signal that this thread has handled is an error. (So is, without a handler, a signal
+    /// that has stopped the process and one that has let it go on.)
+    ///
+    /// # Errors
+    ///
+    /// `Interrupted`: a signal has ended the wait. Else as [`Epoll::wait`].
+    pub fn wait_for_signal(
+        &self,
+        ready: &mut [Ready],
+        limit: Option<Duration>,
+    ) -> io::Result<usize> {
         static HAS_PWAIT2: AtomicBool = AtomicBool::new(true);
         let sleeps_exactly = limit.is_some_and(|limit| !limit.is_zero());
         if sleeps_exactly && HAS_PWAIT2.load(Ordering::Relaxed) {
@@ -127,10 +144,10 @@ impl Epoll {
                 Err(error) if refuses_the_call(&error) => {
                     HAS_PWAIT2.store(false, Ordering::Relaxed)
                 }
-                result => return unless_interrupted(result),
+                result => return result,
             }
         }
-        unless_interrupted(self.wait_milliseconds(ready, limit))
+        self.wait_milliseconds(ready, limit)
     }
 
     fn wait_exactly(&self, ready: &mut [Ready], limit: Duration) -> io::Result<usize> {
@@ -191,13 +208,6 @@ fn timespec(duration: Duration) -> libc::timespec {
 
 fn capacity(ready: &[Ready]) -> i32 {
     i32::try_from(ready.len()).unwrap_or(i32::MAX)
-}
-
-fn unless_interrupted(result: io::Result<usize>) -> io::Result<usize> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-        result => result,
-    }
 }
 
 /// Old kernels do not know the call; some containers' filters answer that it is not permitted.

@@ -1,6 +1,7 @@
-//! An eventfd that ends another thread's wait in an epoll set.
+//! An eventfd that ends another thread's wait in an epoll set, or in poll(2).
 //!
-//! It is registered edge-triggered, so that nobody has to read it: each ring is a new edge.
+//! In an epoll set it is registered edge-triggered, so that nobody has to read it: each ring is a new edge. Who polls it
+//! clears it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -32,8 +33,29 @@ impl EventFd {
     /// Adds one. The only failure, a counter at 2^64 - 2, cannot be reached.
     pub fn ring(&self) {
         let one = 1_u64;
-        // SAFETY: `one` is readable for its eight bytes.
-        unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+        loop {
+            // SAFETY: `one` is readable for its eight bytes.
+            let written = unsafe {
+                libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), size_of::<u64>())
+            };
+            if written >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return;
+            }
+        }
+    }
+
+    /// Makes it as not rung.
+    pub fn clear(&self) {
+        let mut rings = 0_u64;
+        loop {
+            // SAFETY: `rings` is writable for its eight bytes. Where nothing has rung the read fails, and changes nothing.
+            let read = unsafe {
+                libc::read(self.fd.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>())
+            };
+            if read >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return;
+            }
+        }
     }
 }
 

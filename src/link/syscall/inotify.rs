@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -64,8 +64,9 @@ impl Inotify {
         poll::wait(self.queue.as_fd(), poll::Interest::Readable, limit)?;
         let mut events = [0; 4096];
         match (&self.queue).read(&mut events) {
-            Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
-            _ => Ok(()),
+            Ok(_) => Ok(()),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
+            Err(e) => Err(e),
         }
     }
 

@@ -1,12 +1,16 @@
 //! poll(2): waiting for descriptors, or just for time to pass.
 //!
-//! An interrupted wait returns as if nothing was ready: whoever waits looks at its deadline and waits again.
+//! An interrupted wait returns as if nothing was ready: whoever waits looks at its deadline and waits again. So does one
+//! for which the kernel has no memory, a little later.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
+
+use super::epoll;
+use super::socket::SHORTAGE_PAUSE;
 
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,18 @@ impl<'a> Entry<'a> {
 ///
 /// The system refuses to wait.
 pub(crate) fn wait_any(entries: &mut [Entry<'_>], limit: Option<Duration>) -> io::Result<()> {
+    wait_for_signal(entries, limit).map(|_| ())
+}
+
+/// As [`wait_any`]; tells whether a signal that this thread has handled has ended the wait.
+///
+/// # Errors
+///
+/// The system refuses to wait.
+pub(crate) fn wait_for_signal(
+    entries: &mut [Entry<'_>],
+    limit: Option<Duration>,
+) -> io::Result<bool> {
     let count = libc::nfds_t::try_from(entries.len()).map_err(io::Error::other)?;
     for entry in entries.iter_mut() {
         entry.raw.revents = 0;
@@ -56,10 +72,15 @@ pub(crate) fn wait_any(entries: &mut [Entry<'_>], limit: Option<Duration>) -> io
     // SAFETY: `Entry` is transparent over `pollfd`, so this points to `count` of them, borrowed mutably by this call.
     let result = unsafe { libc::poll(entries, count, milliseconds(limit)) };
     if result >= 0 {
-        return Ok(());
+        return Ok(false);
     }
     match io::Error::last_os_error() {
-        e if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+        e if e.kind() == io::ErrorKind::Interrupted => Ok(true),
+        // The kernel has no memory for its tables now.
+        e if e.kind() == io::ErrorKind::OutOfMemory => {
+            epoll::pause_until(Instant::now() + SHORTAGE_PAUSE);
+            Ok(false)
+        }
         e => Err(e),
     }
 }

@@ -81,7 +81,7 @@ impl Listener {
     }
 
     fn bind_to(address: SocketAddr) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::system(format!("listen on {address}"), &error);
+        let failed = |error: io::Error| cannot_listen(address, &error);
         let listener = listen(address).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
         let registration = close_in_child(listener.as_fd()).map_err(failed)?;
@@ -125,6 +125,27 @@ impl AsFd for Listener {
     }
 }
 
+/// Whether an error of [`Listener::accept`] concerns only the connection that it would have returned (accept(2), "Error
+/// handling"). Any other would come again at once: descriptors or memory have run out.
+#[must_use]
+pub fn is_about_one_connection(error: &io::Error) -> bool {
+    const ERRORS: [i32; 12] = [
+        1,   // EPERM: a firewall's rule.
+        4,   // EINTR
+        64,  // ENONET
+        71,  // EPROTO
+        92,  // ENOPROTOOPT
+        95,  // EOPNOTSUPP
+        100, // ENETDOWN
+        101, // ENETUNREACH
+        103, // ECONNABORTED
+        110, // ETIMEDOUT
+        112, // EHOSTDOWN
+        113, // EHOSTUNREACH
+    ];
+    error.raw_os_error().is_some_and(|number| ERRORS.contains(&number))
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket =
         socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -136,6 +157,22 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Error {
+    let text = format!("listen on {address}: {error}");
+    match error.kind() {
+        io::ErrorKind::AddrInUse if address.port() == 0 => Error::Resource(format!(
+            "{text} (no port is free: widen the sysctl net.ipv4.ip_local_port_range)"
+        )),
+        io::ErrorKind::AddrInUse => Error::System(format!(
+            "{text} (another socket has it: choose another port, or 0 for any that is free)"
+        )),
+        io::ErrorKind::AddrNotAvailable => {
+            Error::System(format!("{text} (no interface of this host has this address)"))
+        }
+        _ => Error::system(format!("listen on {address}"), error),
+    }
 }
 
 fn list() -> Result<Vec<Interface>, Error> {

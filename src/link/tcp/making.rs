@@ -6,13 +6,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::half_open::HalfOpen;
+use super::half_open::{Failure, HalfOpen};
+use super::listener::is_about_one_connection;
 use super::polling::Token;
 use super::socket::Socket;
 use super::{CHOSEN, DUPLICATE, HALF_OPEN_LIMIT, HALF_OPEN_MAX, TcpMesh, nanoseconds};
 use crate::error::Error;
 use crate::link::Event;
 use crate::link::handshake::Purpose;
+use crate::link::syscall::socket::is_shortage;
 
 /// Connections accepted before links get their turn again.
 const ACCEPTS_MAX: usize = 32;
@@ -35,6 +37,8 @@ pub(super) struct Pending {
     pub(super) origin: Origin,
     /// Who it is, authenticated; then we are the higher rank, and wait for the lower one's word.
     pub(super) peer: Option<usize>,
+    /// It is to go on without an event, when the system may have memory for it again.
+    pub(super) is_short: bool,
     /// When it is dropped, in nanoseconds of the mesh. A dialled one goes with its dial.
     pub(super) deadline: u64,
 }
@@ -85,8 +89,9 @@ impl TcpMesh {
             return;
         };
         let deadline = now.saturating_add(nanoseconds(HALF_OPEN_LIMIT));
-        let slot =
-            self.pending.insert(Pending { half, origin: Origin::Accepted, peer: None, deadline });
+        let origin = Origin::Accepted;
+        let pending = Pending { half, origin, peer: None, is_short: false, deadline };
+        let slot = self.pending.insert(pending);
         self.half_open += 1;
         self.arm(deadline);
         let Some(pending) = self.pending.get_mut(slot) else { return };
@@ -102,14 +107,19 @@ impl TcpMesh {
             return self.await_verdict(slot, peer, now, events);
         }
         match pending.half.advance() {
+            Ok(None) if pending.half.is_short() => {
+                pending.is_short = true;
+                self.rest(now);
+            }
             Ok(None) => {}
             Ok(Some(peer)) => self.authenticated(slot, peer.rank, now, events),
-            Err(error) => self.lost(slot, error, now, events),
+            Err(failure) => self.lost(slot, failure, now, events),
         }
     }
 
     fn authenticated(&mut self, slot: usize, peer: usize, now: u64, events: &mut Vec<Event>) {
-        let deadline = now.saturating_add(nanoseconds(self.dial_limit + HALF_OPEN_LIMIT));
+        let deadline =
+            now.saturating_add(nanoseconds(self.dial_limit.saturating_add(HALF_OPEN_LIMIT)));
         let Some(pending) = self.pending.get_mut(slot) else { return };
         if pending.is_half_open() {
             self.half_open -= 1;
@@ -135,9 +145,9 @@ impl TcpMesh {
             Ok(1) if is_first => self.promote(slot, peer, now, events),
             Err(error) if is_first => {
                 let error = Error::system(format!("choose the link to rank {peer}"), &error);
-                self.lost(slot, error, now, events);
+                self.lost(slot, error.into(), now, events);
             }
-            _ => self.lost(slot, already_linked(peer), now, events),
+            _ => self.lost(slot, already_linked(peer).into(), now, events),
         }
     }
 
@@ -150,9 +160,14 @@ impl TcpMesh {
             Ok(1) if verdict[0] == DUPLICATE => already_linked(peer),
             Ok(_) => Error::System(format!("rank {peer} at {address} closed the connection")),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            // Dropped now, it might be the one that the peer has chosen.
+            Err(error) if is_shortage(&error) => {
+                pending.is_short = true;
+                return self.rest(now);
+            }
             Err(error) => Error::system(format!("connection to rank {peer} at {address}"), &error),
         };
-        self.lost(slot, error, now, events);
+        self.lost(slot, error.into(), now, events);
     }
 
     /// Makes a connection the link.
@@ -160,27 +175,36 @@ impl TcpMesh {
         let is_linked = self.peers.get(peer).is_none_or(|remote| remote.link.is_some());
         if is_linked {
             // The peer chose again because its end of our link broke; ours will tell so.
-            return self.lost(slot, already_linked(peer), now, events);
+            return self.lost(slot, already_linked(peer).into(), now, events);
         }
         let Some(pending) = self.pending.remove(slot) else { return };
-        let socket = pending.half.into_socket();
+        let (address, socket) = (pending.half.address(), pending.half.into_socket());
         self.stop_dial(peer);
-        if let Err(error) = self.epoll.rename(socket.as_fd(), Token::Link(peer).into()) {
-            let error = Error::system(format!("watch the link to rank {peer}"), &error);
+        let token = Token::Link(peer).into();
+        let watched = self.epoll.rename(socket.as_fd(), token);
+        let watched = watched.map_err(|e| Error::watch(format!("the link to rank {peer}"), &e));
+        if let Err(error) = watched.and_then(|()| self.limit_silence(peer, &socket)) {
             return events.push(Event::Down(peer, error));
         }
         self.discard_all(|pending| pending.peer == Some(peer));
         if let Some(remote) = self.peers.get_mut(peer) {
-            remote.link = Some(socket);
+            remote.come_up(socket, Some(address));
         }
         events.push(Event::Up(peer));
     }
 
+    /// A link whose other end acknowledges nothing goes down.
+    pub(super) fn limit_silence(&self, peer: usize, socket: &Socket) -> Result<(), Error> {
+        let Some(limit) = self.silence else { return Ok(()) };
+        let limited = socket.limit_silence(limit);
+        limited.map_err(|error| Error::system(format!("limit the silence of rank {peer}"), &error))
+    }
+
     /// A connection has failed; a dial that has no other tries again.
-    pub(super) fn lost(&mut self, slot: usize, cause: Error, now: u64, events: &mut Vec<Event>) {
+    pub(super) fn lost(&mut self, slot: usize, why: Failure, now: u64, events: &mut Vec<Event>) {
         let Some(pending) = self.discard(slot) else { return };
         if let Origin::Dialled(peer) = pending.origin {
-            self.attempt_failed(peer, cause, now, events);
+            self.attempt_failed(peer, why, now, events);
         }
     }
 
@@ -204,13 +228,4 @@ impl TcpMesh {
 
 fn already_linked(peer: usize) -> Error {
     Error::System(format!("rank {peer} has another connection to this rank"))
-}
-
-/// Errors of `accept` that concern the connection which it would have returned (accept(2), "Error handling").
-fn is_about_one_connection(error: &io::Error) -> bool {
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    const ENOBUFS: i32 = 105;
-    const ENOMEM: i32 = 12;
-    !matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
 }

@@ -35,6 +35,7 @@ use self::socket::Socket;
 use self::waker::Waker;
 use super::handshake::Identity;
 use super::syscall::epoll::{Epoll, Ready};
+use super::syscall::socket::is_shortage;
 use super::{Event, Mesh, Wake};
 use crate::error::Error;
 
@@ -47,8 +48,6 @@ const DUPLICATE: u8 = b'D';
 pub const HALF_OPEN_MAX: usize = 128;
 /// How long each of them may wait.
 pub const HALF_OPEN_LIMIT: Duration = Duration::from_secs(5);
-/// How long a dial may take unless the options say otherwise.
-pub const DIAL_LIMIT: Duration = Duration::from_secs(30);
 
 /// Events taken from the kernel at once.
 const READY_MAX: usize = 256;
@@ -64,8 +63,9 @@ pub struct MeshOptions {
     pub addresses: Vec<Vec<SocketAddr>>,
     /// Links that are up already: authenticated control connections.
     pub links: Vec<(usize, Socket)>,
-    /// How long a dial may take ([`DIAL_LIMIT`]).
-    pub dial_limit: Duration,
+    /// How long a peer may be silent before it counts as gone: while it is dialled, and while what was sent to it is not
+    /// acknowledged. `None`: for ever.
+    pub silence: Option<Duration>,
 }
 
 /// The TCP links of an endpoint.
@@ -86,11 +86,18 @@ pub struct TcpMesh {
     /// Peers being dialled.
     dialling: Vec<usize>,
     dial_limit: Duration,
+    silence: Option<Duration>,
     jitter: Jitter,
+    /// Peers whose link has met a shortage of memory.
+    short: Vec<usize>,
+    /// When they, and connections under way, go on.
+    rested_at: Option<u64>,
     /// Events that arose outside of a poll.
     queued: Vec<Event>,
     /// No timer is due before; `u64::MAX` if there is none.
     next_timer: u64,
+    /// A signal has ended the last poll.
+    was_interrupted: bool,
     ready: Box<[Ready]>,
 }
 
@@ -98,10 +105,22 @@ pub struct TcpMesh {
 #[derive(Debug, Default)]
 struct Remote {
     addresses: Vec<SocketAddr>,
+    /// Where it was when the link came up, as others would dial it.
+    at: Option<SocketAddr>,
     link: Option<Socket>,
     /// The end of what it sends has been seen coming.
     has_ended: bool,
     dial: Option<Dial>,
+}
+
+impl Remote {
+    /// A link to it is there, whose other end has this address. A connection that it has made comes from a port of the
+    /// system's choice; of more use is the one where it listens.
+    fn come_up(&mut self, link: Socket, address: Option<SocketAddr>) {
+        let mut known = self.addresses.iter().copied();
+        self.at = address.map(|at| known.find(|one| one.ip() == at.ip()).unwrap_or(at));
+        self.link = Some(link);
+    }
 }
 
 impl TcpMesh {
@@ -112,12 +131,13 @@ impl TcpMesh {
     /// Descriptors ran out; the links do not fit the size.
     pub fn new(options: MeshOptions) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::system("make the epoll set of an endpoint", &error);
-        let MeshOptions { identity, listener, addresses, links, dial_limit } = options;
+        let MeshOptions { identity, listener, addresses, links, silence } = options;
         let epoll = Epoll::new().map_err(failed)?;
         let waker = Arc::new(Waker::new().map_err(failed)?);
-        epoll.add(waker.as_fd(), Token::Wake.into()).map_err(failed)?;
+        let unwatched = |error: io::Error| Error::watch("the waker and the listener", &error);
+        epoll.add(waker.as_fd(), Token::Wake.into()).map_err(unwatched)?;
         if let Some(listener) = &listener {
-            epoll.add(listener.as_fd(), Token::Listener.into()).map_err(failed)?;
+            epoll.add(listener.as_fd(), Token::Listener.into()).map_err(unwatched)?;
         }
         let mut peers: Vec<Remote> = Vec::new();
         peers.resize_with(identity.size, Remote::default);
@@ -126,6 +146,8 @@ impl TcpMesh {
         }
         let mut mesh = Self {
             jitter: Jitter::new(&identity.run, identity.rank),
+            short: Vec::with_capacity(identity.size),
+            rested_at: None,
             identity,
             start: Instant::now(),
             epoll,
@@ -136,9 +158,11 @@ impl TcpMesh {
             pending: Slots::default(),
             half_open: 0,
             dialling: Vec::new(),
-            dial_limit,
+            dial_limit: silence.unwrap_or(Duration::MAX),
+            silence,
             queued: Vec::new(),
             next_timer: u64::MAX,
+            was_interrupted: false,
             ready: vec![Ready::EMPTY; READY_MAX].into_boxed_slice(),
         };
         links.into_iter().try_for_each(|(peer, socket)| mesh.adopt(peer, socket))?;
@@ -147,14 +171,17 @@ impl TcpMesh {
 
     /// Takes a link that is up.
     fn adopt(&mut self, peer: usize, socket: Socket) -> Result<(), Error> {
-        let remote = self.peers.get_mut(peer).filter(|remote| remote.link.is_none());
-        let Some(remote) = remote else {
+        if self.peers.get(peer).is_none_or(|remote| remote.link.is_some()) {
             return Err(Error::Internal(format!("a control link to rank {peer} has no place")));
-        };
+        }
+        self.limit_silence(peer, &socket)?;
         self.epoll
             .add(socket.as_fd(), Token::Link(peer).into())
-            .map_err(|error| Error::system(format!("watch the link to rank {peer}"), &error))?;
-        remote.link = Some(socket);
+            .map_err(|error| Error::watch(format!("the link to rank {peer}"), &error))?;
+        if let Some(remote) = self.peers.get_mut(peer) {
+            let address = socket.address();
+            remote.come_up(socket, address);
+        }
         self.queued.push(Event::Up(peer));
         Ok(())
     }
@@ -162,6 +189,25 @@ impl TcpMesh {
     fn link(&self, peer: usize) -> io::Result<&Socket> {
         let link = self.peers.get(peer).and_then(|remote| remote.link.as_ref());
         link.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// A link that has met a shortage is whole: it goes on after a pause.
+    fn unless_short(&mut self, peer: usize, result: io::Result<usize>) -> io::Result<usize> {
+        match result {
+            Err(error) if is_shortage(&error) => {
+                if !self.short.contains(&peer) {
+                    self.short.push(peer);
+                }
+                self.rest(self.now());
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            result => result,
+        }
+    }
+
+    /// Whether a connection that was accepted is `peer`'s, as far as is known.
+    fn may_be_calling(&self, peer: usize) -> bool {
+        self.pending.find(|pending| pending.may_be(peer)).is_some()
     }
 
     /// No poll may sleep beyond `instant`.
@@ -180,7 +226,8 @@ impl Mesh for TcpMesh {
     }
 
     fn read(&mut self, peer: usize, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.link(peer)?.read(buffers)
+        let result = self.link(peer)?.read(buffers);
+        self.unless_short(peer, result)
     }
 
     fn has_ended(&self, peer: usize) -> bool {
@@ -188,13 +235,23 @@ impl Mesh for TcpMesh {
     }
 
     fn write(&mut self, peer: usize, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.link(peer)?.write(buffers)
+        let result = self.link(peer)?.write(buffers);
+        self.unless_short(peer, result)
     }
 
     fn shutdown(&mut self, peer: usize) {
         if let Ok(link) = self.link(peer) {
             link.shutdown();
         }
+    }
+
+    fn give_up(&mut self, peer: usize) {
+        self.stop_dial(peer);
+        self.queued.retain(|event| !matches!(event, Event::Down(of, _) if *of == peer));
+    }
+
+    fn trouble(&self, peer: usize) -> Option<String> {
+        self.trouble_of(peer)
     }
 
     fn close(&mut self, peer: usize) {
@@ -206,16 +263,21 @@ impl Mesh for TcpMesh {
         self.stop_dial(peer);
         self.discard_all(|pending| pending.peer == Some(peer));
         self.queued.retain(|event| about(event) != peer);
+        self.short.retain(|short| *short != peer);
     }
 
     fn may_come_up(&self, peer: usize) -> bool {
         // A link that was given from the beginning is told of by the first poll only.
         let is_linked = self.peers.get(peer).is_some_and(|remote| remote.link.is_some());
-        is_linked || self.pending.find(|pending| pending.may_be(peer)).is_some()
+        is_linked || self.may_be_calling(peer)
     }
 
     fn poll(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> Result<(), Error> {
         self.poll_events(limit, events)
+    }
+
+    fn was_interrupted(&self) -> bool {
+        self.was_interrupted
     }
 
     fn waker(&self) -> Arc<dyn Wake> {
@@ -224,10 +286,8 @@ impl Mesh for TcpMesh {
 
     fn address(&self, peer: usize) -> String {
         let Some(remote) = self.peers.get(peer) else { return "an unknown address".into() };
-        let linked = remote.link.as_ref().and_then(Socket::address);
-        linked
-            .or_else(|| remote.addresses.first().copied())
-            .map_or_else(|| "an unknown address".into(), |address| address.to_string())
+        let address = remote.at.or_else(|| remote.addresses.first().copied());
+        address.map_or_else(|| "an unknown address".into(), |address| address.to_string())
     }
 }
 

@@ -1,11 +1,13 @@
 //! The poll of a mesh: one `epoll_wait`, then timers, until there is something to tell.
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::time::Duration;
 
 use super::{TcpMesh, nanoseconds};
 use crate::error::Error;
 use crate::link::syscall::epoll::Ready;
+use crate::link::syscall::socket::SHORTAGE_PAUSE;
 use crate::link::{Event, Mesh};
 
 /// What a descriptor in the epoll set is.
@@ -64,7 +66,8 @@ impl TcpMesh {
                 self.run_timers(events);
             }
             let is_over = || end.is_some_and(|end| self.now() >= end);
-            if woken || events.len() > before || returns_at_once || is_over() {
+            let must_return = woken || self.was_interrupted || returns_at_once;
+            if must_return || events.len() > before || is_over() {
                 return Ok(());
             }
         }
@@ -84,14 +87,21 @@ impl TcpMesh {
     fn wait(&mut self, limit: Option<Duration>, events: &mut Vec<Event>) -> Result<bool, Error> {
         // Taken out so that the handlers may use the mesh; an empty box in its place costs nothing.
         let mut ready = std::mem::take(&mut self.ready);
-        let result = self.epoll.wait(&mut ready, limit);
+        let result = self.epoll.wait_for_signal(&mut ready, limit);
         let count = result.as_ref().map_or(0, |&count| count);
+        let is_interrupted = |error: &io::Error| error.kind() == io::ErrorKind::Interrupted;
+        self.was_interrupted = result.as_ref().is_err_and(is_interrupted);
         let mut woken = false;
         for ready in &ready[..count] {
             woken |= self.handle(*ready, events);
         }
         self.ready = ready;
-        result.map(|_| woken).map_err(|error| Error::system("wait for the links", &error))
+        match result {
+            Err(error) if !is_interrupted(&error) => {
+                Err(Error::system("wait for the links", &error))
+            }
+            _ => Ok(woken),
+        }
     }
 
     fn handle(&mut self, ready: Ready, events: &mut Vec<Event>) -> bool {
@@ -132,9 +142,12 @@ impl TcpMesh {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept(now);
         }
+        if self.rested_at.is_some_and(|at| at <= now) {
+            self.resume(now, events);
+        }
         while let Some(slot) = self.pending.find(|pending| pending.deadline <= now) {
             let late = Error::System("the peer did not finish in time".into());
-            self.lost(slot, late, now, events);
+            self.lost(slot, late.into(), now, events);
         }
         for index in (0..self.dialling.len()).rev() {
             self.run_dial(self.dialling[index], now, events);
@@ -146,10 +159,35 @@ impl TcpMesh {
         let Some(dial) = self.peers.get(peer).and_then(|remote| remote.dial.as_ref()) else {
             return;
         };
-        if dial.deadline <= now || dial.is_starved(now) {
+        let retries = dial.retry_at.is_some_and(|at| at <= now);
+        // A peer that refuses and calls, or may be calling, has not gone.
+        let has_gone = retries && dial.is_refused_for_good() && !self.may_be_calling(peer);
+        if dial.deadline <= now || dial.is_starved(now) || has_gone {
             self.fail_dial(peer, events);
-        } else if dial.retry_at.is_some_and(|at| at <= now) {
+        } else if retries {
             self.attempt(peer, now);
+        }
+    }
+
+    /// The system has no memory for a link or a connection now, and no event will tell when it has.
+    pub(super) fn rest(&mut self, now: u64) {
+        let at = now.saturating_add(nanoseconds(SHORTAGE_PAUSE));
+        let at = *self.rested_at.get_or_insert(at);
+        self.arm(at);
+    }
+
+    /// Lets everybody go on who has met a shortage.
+    fn resume(&mut self, now: u64, events: &mut Vec<Event>) {
+        self.rested_at = None;
+        for peer in self.short.drain(..) {
+            events.extend([Event::Readable(peer), Event::Writable(peer)]);
+        }
+        let short = self.pending.iter().filter(|(_, pending)| pending.is_short);
+        for slot in short.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            if let Some(pending) = self.pending.get_mut(slot) {
+                pending.is_short = false;
+                self.progress(slot, now, events);
+            }
         }
     }
 
@@ -157,7 +195,8 @@ impl TcpMesh {
         let dials = self.dialling.iter().filter_map(|&peer| self.peers.get(peer)?.dial.as_ref());
         let dials = dials.map(|dial| dial.retry_at.unwrap_or(u64::MAX).min(dial.deadline));
         let pending = self.pending.iter().map(|(_, pending)| pending.deadline);
-        let next = dials.chain(pending).chain(self.accept_at).min().unwrap_or(u64::MAX);
+        let others = self.accept_at.into_iter().chain(self.rested_at);
+        let next = dials.chain(pending).chain(others).min().unwrap_or(u64::MAX);
         self.arm(next);
     }
 }

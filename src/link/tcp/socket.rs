@@ -4,11 +4,14 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::{Domain, Protocol, Type};
 
 use crate::link::syscall::fork::{Registration, close_in_child};
-use crate::link::syscall::socket::{recv_vectored, send_vectored, set_unsent_limit};
+use crate::link::syscall::socket::{
+    recv_vectored, send_vectored, set_silence_limit, set_unsent_limit, start_connect,
+};
 
 /// Unsent bytes that may stand in a socket: two of the largest frames. More would let a small operation wait for them.
 const UNSENT_BYTES: u32 = 512 * 1024;
@@ -40,14 +43,20 @@ impl Socket {
     ///
     /// The system refuses at once: no descriptor, no route, or nobody listens there.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        const EINPROGRESS: i32 = 115;
         let domain = Domain::for_address(address);
         let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         let socket = Self::new(TcpStream::from(socket))?;
-        match socket2::SockRef::from(&socket.stream).connect(&SockAddr::from(address)) {
-            Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error),
-            _ => Ok(socket),
-        }
+        start_connect(socket.as_fd(), address)?;
+        Ok(socket)
+    }
+
+    /// The connection ends, with ETIMEDOUT, when what was sent is not acknowledged for so long.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the option.
+    pub fn limit_silence(&self, limit: Duration) -> io::Result<()> {
+        set_silence_limit(self.as_fd(), limit)
     }
 
     /// Whether the connection stands.

@@ -4,6 +4,7 @@
 //! arrived. Then everyone that is there hears the same: the table, or who is missing or differs.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use super::agree;
 use crate::error::Error;
 use crate::link::handshake::{Identity, Peer, Purpose};
 use crate::link::syscall::epoll::{Epoll, Ready};
+use crate::link::syscall::socket::SHORTAGE_PAUSE;
 use crate::link::tcp::half_open::HalfOpen;
-use crate::link::tcp::listener::Listener;
+use crate::link::tcp::listener::{Listener, is_about_one_connection};
 use crate::link::tcp::slots::Slots;
 use crate::link::tcp::socket::Socket;
 use crate::link::tcp::{HALF_OPEN_LIMIT, HALF_OPEN_MAX};
@@ -27,8 +29,8 @@ use crate::rendezvous::record::{Member, Table};
 const MARGIN: Duration = Duration::from_millis(200);
 /// How long others may come to hear of a disagreement that is known.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long telling may take.
-const TELL_LIMIT: Duration = Duration::from_secs(2);
+/// How long it may take to tell why there is no table, if there is so much time.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// How long accepting rests when descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -64,6 +66,8 @@ pub(super) struct Gathering<'a> {
     /// The connection of each rank that has arrived.
     arrived: Vec<Option<usize>>,
     missing: usize,
+    /// Where ranks have called from that proved who they are, and said no more.
+    silent: BTreeMap<usize, SocketAddr>,
     /// When to give up.
     limit: Instant,
     /// Whose limit that is.
@@ -72,6 +76,8 @@ pub(super) struct Gathering<'a> {
     accept_at: Option<Instant>,
     /// Since when the system has had no descriptor for those that come, and what it says.
     shortage: Option<(Instant, Error)>,
+    /// Why the last one that came could not be served, if it could not.
+    unserved: Option<Error>,
 }
 
 impl<'a> Gathering<'a> {
@@ -83,7 +89,9 @@ impl<'a> Gathering<'a> {
     ) -> Result<Self, Error> {
         let failed = |error| Error::system("wait for the members", &error);
         let epoll = Epoll::new().map_err(failed)?;
-        epoll.add(listener.as_fd(), LISTENER).map_err(failed)?;
+        epoll
+            .add(listener.as_fd(), LISTENER)
+            .map_err(|error| Error::watch("the listener", &error))?;
         let (limit, missing) = (limit_of(own.patience), options.size - 1);
         let (joiners, arrived) = (Slots::default(), vec![None; options.size]);
         Ok(Self {
@@ -95,11 +103,13 @@ impl<'a> Gathering<'a> {
             joiners,
             arrived,
             missing,
+            silent: BTreeMap::new(),
             limit,
             limit_rank: 0,
             disagreement: None,
             accept_at: None,
             shortage: None,
+            unserved: None,
         })
     }
 
@@ -110,11 +120,18 @@ impl<'a> Gathering<'a> {
         }
         if self.missing > 0 || self.disagreement.is_some() {
             let error = self.disagreement.take().unwrap_or_else(|| self.absence());
-            self.tell(REFUSED, &write_refusal(&error))?;
+            let _unheard = self.tell(REFUSED, &write_refusal(&error))?;
             return Err(error);
         }
         let table = self.table();
-        self.tell(TABLE, &table.write())?;
+        if let Some(rank) = self.tell(TABLE, &table.write())? {
+            let name = &self.options.name;
+            let text = format!(
+                "world \"{name}\": rank {rank} does not take the table: its process is stopped, or its host cannot be \
+                 reached"
+            );
+            return Err(Error::TimedOut { rank: Some(rank), text });
+        }
         self.links().map(|links| (table, links))
     }
 
@@ -149,19 +166,24 @@ impl<'a> Gathering<'a> {
 
     fn absence(&self) -> Error {
         const NAMED_MAX: usize = 16;
-        if let Some((_, Error::Resource(text))) = &self.shortage {
+        let shortage = self.shortage.as_ref().map(|(_, error)| error);
+        if let Some(Error::Resource(text)) = shortage.or(self.unserved.as_ref()) {
             let name = &self.options.name;
             return Error::Resource(format!(
                 "world \"{name}\": rank 0 cannot let members in: {text}"
             ));
         }
         let missing = self.arrived.iter().enumerate().skip(1).filter(|(_, slot)| slot.is_none());
-        let mut names: Vec<String> =
-            missing.map(|(rank, _)| rank.to_string()).take(NAMED_MAX + 1).collect();
-        if names.len() > NAMED_MAX {
-            names[NAMED_MAX] = format!("and {} more", self.missing - NAMED_MAX);
+        let missing: Vec<usize> = missing.map(|(rank, _)| rank).collect();
+        let name_of = |rank: &usize| match self.silent.get(rank) {
+            Some(address) => format!("{rank} (called from {address}, then fell silent)"),
+            None => rank.to_string(),
+        };
+        let mut names: Vec<String> = missing.iter().take(NAMED_MAX).map(name_of).collect();
+        if missing.len() > NAMED_MAX {
+            names.push(format!("and {} more", missing.len() - NAMED_MAX));
         }
-        Error::TimedOut(format!(
+        let text = format!(
             "world \"{}\": {} of {} ranks have not come within the time of rank {}: {}; check that they were started, \
              with this name, store and size",
             self.options.name,
@@ -169,13 +191,15 @@ impl<'a> Gathering<'a> {
             self.options.size,
             self.limit_rank,
             names.join(", ")
-        ))
+        );
+        Error::TimedOut { rank: missing.first().copied(), text }
     }
 
     /// Waits for something to happen, and handles it.
     fn step(&mut self, until: Instant) -> Result<(), Error> {
         let until = self.accept_at.map_or(until, |at| until.min(at));
         let until = self.expiry().map_or(until, |at| until.min(at));
+        let until = self.rest().map_or(until, |at| until.min(at));
         let left = until.saturating_duration_since(Instant::now());
         let mut ready = [Ready::EMPTY; 64];
         let count = self
@@ -192,6 +216,10 @@ impl<'a> Gathering<'a> {
                 slot => self.progress(slot as usize),
             }
         }
+        let short = self.joiners.iter().filter(|(_, joiner)| joiner.is_short());
+        for slot in short.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.progress(slot);
+        }
         while let Some(slot) = self
             .joiners
             .find(|joiner| joiner.is_half_open() && now >= joiner.since + HALF_OPEN_LIMIT)
@@ -199,6 +227,12 @@ impl<'a> Gathering<'a> {
             self.remove(slot);
         }
         Ok(())
+    }
+
+    /// When to go on with those for which the system has no memory now.
+    fn rest(&self) -> Option<Instant> {
+        let rests = self.joiners.find(Joiner::is_short).is_some();
+        rests.then(|| Instant::now() + SHORTAGE_PAUSE)
     }
 
     /// When the next connection has had its time.
@@ -219,7 +253,7 @@ impl<'a> Gathering<'a> {
                     self.shortage = None;
                     return;
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+                Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     let (since, _) = self.shortage.take().unwrap_or((now, Error::Forked));
                     self.shortage = Some((since, Error::system("accept a member", &error)));
@@ -236,10 +270,14 @@ impl<'a> Gathering<'a> {
             let oldest = half_open().min_by_key(|(_, joiner)| joiner.since).map(|(slot, _)| slot);
             oldest.and_then(|slot| self.remove(slot));
         }
-        let Ok(socket) = Socket::new(stream) else { return };
-        let Ok(half) = HalfOpen::accept(socket, address, self.identity, Purpose::Join) else {
-            return;
-        };
+        self.unserved = self.serve(stream, address, now).err();
+    }
+
+    fn serve(&mut self, stream: TcpStream, address: SocketAddr, now: Instant) -> Result<(), Error> {
+        let socket = Socket::new(stream).map_err(|error| {
+            Error::system(format!("set up the connection of {address}"), &error)
+        })?;
+        let half = HalfOpen::accept(socket, address, self.identity, Purpose::Join)?;
         let slot = self.joiners.insert(Joiner {
             half,
             since: now,
@@ -250,16 +288,22 @@ impl<'a> Gathering<'a> {
             told: false,
             leaves: false,
         });
-        let Some(joiner) = self.joiners.get_mut(slot) else { return };
-        if self.epoll.add(joiner.half.as_fd(), slot as u64).is_err() {
+        let Some(joiner) = self.joiners.get_mut(slot) else { return Ok(()) };
+        let watched = self.epoll.add(joiner.half.as_fd(), slot as u64);
+        watched.map_err(|error| {
             self.remove(slot);
-        }
+            Error::watch(format!("the connection of {address}"), &error)
+        })
     }
 
     /// Goes on with a connection as far as its socket allows.
     fn progress(&mut self, slot: usize) {
         let Some(joiner) = self.joiners.get_mut(slot) else { return };
-        match joiner.advance() {
+        let advanced = joiner.advance();
+        if let Some(rank) = joiner.silent_rank() {
+            self.silent.insert(rank, joiner.half.address());
+        }
+        match advanced {
             Ok(None) => {}
             Ok(Some((peer, member))) => self.arrive(slot, peer.rank, member),
             Err(_) => drop(self.remove(slot)),
@@ -268,6 +312,7 @@ impl<'a> Gathering<'a> {
 
     /// A member has told who it is.
     fn arrive(&mut self, slot: usize, rank: usize, member: Member) {
+        self.silent.remove(&rank);
         let limit = limit_of(member.patience);
         if limit < self.limit {
             (self.limit, self.limit_rank) = (limit, rank);
@@ -325,8 +370,8 @@ impl<'a> Gathering<'a> {
         Some(joiner)
     }
 
-    /// Sends all members the same.
-    fn tell(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
+    /// Sends all members the same. Returns one that has not taken it in time, if there is any.
+    fn tell(&mut self, kind: u8, content: &[u8]) -> Result<Option<usize>, Error> {
         let members = self.joiners.iter().filter(|(_, joiner)| joiner.member.is_some());
         let mut left: Vec<usize> =
             members.filter(|(_, joiner)| !joiner.leaves).map(|(slot, _)| slot).collect();
@@ -336,7 +381,10 @@ impl<'a> Gathering<'a> {
                 joiner.told = true;
             }
         }
-        let until = Instant::now() + TELL_LIMIT;
+        let until = match kind {
+            TABLE => self.options.deadline,
+            _ => self.options.deadline.min(Instant::now() + REFUSAL_LIMIT),
+        };
         loop {
             left.retain(|&slot| {
                 let joiner = self.joiners.get_mut(slot);
@@ -344,8 +392,9 @@ impl<'a> Gathering<'a> {
                     matches!(joiner.outbox.flush(joiner.half.socket()), Ok(false))
                 })
             });
-            if left.is_empty() || Instant::now() >= until {
-                return Ok(());
+            let Some(&first) = left.first() else { return Ok(None) };
+            if Instant::now() >= until {
+                return Ok(self.arrived.iter().position(|slot| *slot == Some(first)));
             }
             self.step(until)?;
         }
@@ -358,11 +407,22 @@ impl Joiner {
         self.member.is_none()
     }
 
+    /// Its rank, if it has proved which that is and not told the rest.
+    fn silent_rank(&self) -> Option<usize> {
+        let peer = self.peer.filter(|peer| peer.purpose == Purpose::Join);
+        peer.map(|peer| peer.rank).filter(|_| self.is_half_open())
+    }
+
+    /// Whether it is to be tried again without an event.
+    fn is_short(&self) -> bool {
+        self.half.is_short() || self.inbox.is_short || self.outbox.is_short
+    }
+
     /// Returns the member once it has told who it is. An error ends the connection.
     fn advance(&mut self) -> Result<Option<(Peer, Member)>, Error> {
         let peer = match self.peer {
             Some(peer) => peer,
-            None => match self.half.advance()? {
+            None => match self.half.advance().map_err(|failure| failure.error)? {
                 Some(peer) => *self.peer.insert(peer),
                 None => return Ok(None),
             },

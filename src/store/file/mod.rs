@@ -46,7 +46,8 @@ impl FileStore {
         if fs::metadata(&self.directory).is_ok_and(|metadata| !metadata.is_dir()) {
             return Err(Error::Store(format!("{}: not a directory", self.description())));
         }
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        let make = || DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        let made = uninterrupted(make);
         made.map_err(|e| self.failed("create directory", &self.directory, &e))
     }
 
@@ -90,18 +91,19 @@ impl FileStore {
     fn write(&self, path: &Path, value: &[u8]) -> Result<(), Error> {
         let new = self.directory.join(".new");
         let written = write(&new, value).map_err(|e| self.failed("write", path, &e));
+        let rename = || fs::rename(&new, path);
         let renamed = written
-            .and_then(|()| fs::rename(&new, path).map_err(|e| self.failed("write", path, &e)));
+            .and_then(|()| uninterrupted(rename).map_err(|e| self.failed("write", path, &e)));
         if renamed.is_err() {
             // Frees the space; the next writer would, too.
-            let _ = fs::remove_file(&new);
+            let _ = uninterrupted(|| fs::remove_file(&new));
         }
         renamed
     }
 
     /// A directory that was removed would look like keys that nobody sets.
     fn check_directory(&self) -> Result<(), Error> {
-        let found = fs::metadata(&self.directory);
+        let found = uninterrupted(|| fs::metadata(&self.directory));
         found.map(drop).map_err(|e| self.failed("look at", &self.directory, &e))
     }
 }
@@ -166,7 +168,7 @@ impl Store for FileStore {
         contract::check_key(key)?;
         let path = self.path(key);
         let _lock = self.lock("delete", key, deadline)?;
-        match fs::remove_file(&path) {
+        match uninterrupted(|| fs::remove_file(&path)) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(self.failed("delete", &path, &e)),
@@ -175,6 +177,17 @@ impl Store for FileStore {
 
     fn description(&self) -> String {
         format!("file store {}", self.directory.display())
+    }
+}
+
+/// Makes a call again that a signal has interrupted, as file systems over a network let it. (Opening, reading and writing
+/// are made again by the standard library.)
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 
@@ -187,7 +200,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Writes a file of its own: what is in the way, be it a link, is removed and not followed.
 fn write(path: &Path, value: &[u8]) -> io::Result<()> {
-    match fs::remove_file(path) {
+    match uninterrupted(|| fs::remove_file(path)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }

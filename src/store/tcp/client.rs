@@ -1,8 +1,8 @@
 //! The client: a connection for every call under way, kept for later calls.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -11,9 +11,14 @@ use super::proof::Token;
 use super::protocol::{Call, Expected, INSTANCE_BYTES, LENGTH_BYTES, Reply, Request, frame_bytes};
 use super::{Store, contract};
 use crate::error::Error;
+use crate::link::syscall::poll::Interest;
 
 /// How many connections are kept without a call under way.
 const IDLE_MAX: usize = 4;
+/// How much time a call must have had before the server's silence counts against the server.
+const FAIR: Duration = Duration::from_millis(500);
+/// How long before its deadline a get that has no reply asks whether the server lives.
+const ASK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A client of a TCP store. Threads that share it do not wait for each other.
 ///
@@ -33,12 +38,12 @@ pub struct TcpStore {
 
 impl TcpStore {
     /// Connects to a server at `host:port` (a name, an IPv4 address, or an IPv6 address in brackets), which may be
-    /// started later. The token must be the server's.
+    /// started later. The token must be the server's. The resolution of a name has no deadline but the resolver's.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if nobody answers until `deadline`, the token is wrong, or it is no store that answers;
-    /// [`Error::InvalidArgument`] if the address has another form or the token is empty.
+    /// [`Error::TimedOut`] if nobody answers until `deadline`; [`Error::Store`] if the token is wrong, or it is no store
+    /// that answers; [`Error::InvalidArgument`] if the address has another form or the token is empty.
     pub fn connect(
         address: &str,
         token: Option<Vec<u8>>,
@@ -60,26 +65,77 @@ impl TcpStore {
         if std::process::id() != self.process {
             return Err(Error::Forked);
         }
+        let is_fair = deadline.saturating_duration_since(Instant::now()) >= FAIR;
         let late = |why: &str| contract::timed_out(self.description(), name, request.key, why);
+        let silent = |why: &str| {
+            match is_fair {
+            true => self.error(&format!(
+                "the server does not answer to a {name} of key {:?} in time ({why}): it is stopped, or cannot be reached",
+                request.key
+            )),
+            false => late("the server does not answer"),
+        }
+        };
         let socket = self.connection(deadline).map_err(|failure| match failure {
             Failure::Final(e) => e,
-            Failure::Again(why) if Instant::now() >= deadline => late(&why),
+            Failure::Again(why) if Instant::now() >= deadline => silent(&why),
             Failure::Again(why) => self.error(&format!("the server is gone ({why})")),
         })?;
         // A connection that a call has failed on is dropped: its reply may yet come.
-        let frame =
-            exchange(&socket, &request.encode(), deadline).map_err(
-                |e| match dial::is_deadline(&e) {
-                    true if request.call == Call::Get => late("nobody has set it"),
-                    true => late("the server does not answer"),
-                    false => self.error(&format!("the server is gone ({e})")),
-                },
-            )?;
+        let frame = self.exchange(&socket, &request, deadline).map_err(|none| match none {
+            NoReply::Broken(e) => self.error(&format!("the server is gone ({e})")),
+            NoReply::Nothing => late("nobody has set it"),
+            NoReply::Silence(why) => silent(&why),
+        })?;
         let reply = Reply::decode(&frame).ok_or_else(|| self.error("the reply makes no sense"))?;
         self.keep(socket);
         match reply {
             Reply::Refused(text) => Err(self.error(&text)),
             reply => Ok(reply),
+        }
+    }
+
+    /// Sends a request, and reads what follows the length of its reply.
+    fn exchange(
+        &self,
+        socket: &TcpStream,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, NoReply> {
+        let late = |why: &str| NoReply::Silence(why.to_owned());
+        let unless = |at_deadline: NoReply| {
+            |e: io::Error| if dial::is_deadline(&e) { at_deadline } else { NoReply::Broken(e) }
+        };
+        dial::write(socket, &request.encode(), deadline)
+            .map_err(unless(late("it does not take the request")))?;
+        let is_silent = match request.call {
+            Call::Get => self.ask_if_silent(socket, deadline).map_err(NoReply::Broken)?,
+            _ => Some("no reply".to_owned()),
+        };
+        let mut length = [0; LENGTH_BYTES];
+        dial::read(socket, &mut length, deadline)
+            .map_err(unless(is_silent.map_or(NoReply::Nothing, NoReply::Silence)))?;
+        let bytes = frame_bytes(length).ok_or_else(|| {
+            NoReply::Broken(io::Error::new(ErrorKind::InvalidData, "a reply of a wrong length"))
+        })?;
+        let mut frame = vec![0; bytes];
+        dial::read(socket, &mut frame, deadline)
+            .map_err(unless(late("it has stopped in the middle of its reply")))?;
+        Ok(frame)
+    }
+
+    /// A get waits for somebody to set the key, so its silence says nothing about the server: if there is no reply shortly
+    /// before the deadline, asks the server by a connection of its own. Returns why it does not answer, if it does not.
+    fn ask_if_silent(&self, socket: &TcpStream, deadline: Instant) -> io::Result<Option<String>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit = (left / 2).min(ASK_LIMIT);
+        if limit < FAIR / 2 || dial::is_ready_by(socket, Interest::Readable, deadline - limit)? {
+            return Ok(None);
+        }
+        // Some time is left for a reply that comes meanwhile.
+        match dial::once(self.peer, &self.token, deadline - limit / 8) {
+            Err(Failure::Again(why)) => Ok(Some(why)),
+            Ok(_) | Err(Failure::Final(_)) => Ok(None),
         }
     }
 
@@ -112,16 +168,14 @@ impl TcpStore {
     }
 }
 
-/// Sends a request, and reads what follows the length of its reply.
-fn exchange(socket: &TcpStream, request: &[u8], deadline: Instant) -> io::Result<Vec<u8>> {
-    dial::write(socket, request, deadline)?;
-    let mut length = [0; LENGTH_BYTES];
-    dial::read(socket, &mut length, deadline)?;
-    let bytes = frame_bytes(length)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a reply of a wrong length"))?;
-    let mut frame = vec![0; bytes];
-    dial::read(socket, &mut frame, deadline)?;
-    Ok(frame)
+/// Why a request has no reply.
+enum NoReply {
+    /// The connection has ended.
+    Broken(io::Error),
+    /// A living server has none yet.
+    Nothing,
+    /// The server is silent.
+    Silence(String),
 }
 
 impl Store for TcpStore {

@@ -13,6 +13,7 @@ use super::protocol::{
 use super::table::Value;
 use crate::link::syscall::fork::{Registration, close_in_child};
 use crate::link::syscall::poll::Interest;
+use crate::link::syscall::socket::{SHORTAGE_PAUSE, is_shortage};
 
 /// How much one connection may read before others have their turn.
 pub(super) const TURN_BYTES: usize = 64 << 10;
@@ -29,6 +30,8 @@ pub(super) struct Connection {
     output: Output,
     /// The key that its get waits for.
     pub(super) waiting: Option<String>,
+    /// The system has no memory for it now, so that it is not looked at until then.
+    pub(super) rests_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,8 @@ impl Connection {
         let output = Output { start: greeting.to_vec(), ..Output::default() };
         let phase = Phase::Unproven { greeting, until };
         let _registration = close_in_child(socket.as_fd())?;
-        Ok(Self { _registration, socket, phase, input: Vec::new(), output, waiting: None })
+        let input = Vec::new();
+        Ok(Self { _registration, socket, phase, input, output, waiting: None, rests_until: None })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -99,6 +103,7 @@ impl Connection {
 
     /// Does what the socket is ready for. True: a request is complete.
     pub(super) fn advance(&mut self, token: &Token, scratch: &mut [u8]) -> Result<bool, Over> {
+        self.rests_until = None;
         if !self.output.is_sent() {
             self.flush()?;
             return Ok(false);
@@ -108,6 +113,10 @@ impl Connection {
             Ok(0) => return Err(Over),
             Ok(read) => read,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Ok(false);
+            }
+            Err(e) if is_shortage(&e) => {
+                self.rest();
                 return Ok(false);
             }
             Err(e) => return Err(e.into()),
@@ -202,11 +211,19 @@ impl Connection {
                 Ok(sent) => self.output.sent += sent,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if is_shortage(&e) => {
+                    self.rest();
+                    return Ok(());
+                }
                 Err(e) => return Err(e.into()),
             }
         }
         self.output = Output::default();
         Ok(())
+    }
+
+    fn rest(&mut self) {
+        self.rests_until = Some(Instant::now() + SHORTAGE_PAUSE);
     }
 }
 

@@ -8,15 +8,18 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Protocol, Socket, Type};
+
 use super::contract;
 use super::proof::{self, Side, Token, Transcript};
 use super::protocol::{
     CLIENT_NONCE_BYTES, GREETING_BYTES, HELLO_BYTES, INSTANCE_BYTES, MAGIC, VERDICT_BYTES, VERSION,
     WELCOME, WRONG_TOKEN,
 };
-use super::server::set_keepalive;
+use super::server::bound_silence;
 use crate::error::Error;
-use crate::link::syscall::poll::{self, Interest};
+use crate::link::syscall::poll::{self, Entry, Interest};
+use crate::link::syscall::socket::{SHORTAGE_PAUSE, is_shortage, start_connect};
 
 /// How long one address may take, while others may answer.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
@@ -54,7 +57,7 @@ pub(super) fn until_answered(
             Err(Failure::Again(why)) => why,
         };
         if Instant::now() >= deadline {
-            return Err(Error::Store(format!(
+            return Err(Error::timed_out(format!(
                 "tcp store {address}: nobody answers ({why}); is the server there, and the address right?"
             )));
         }
@@ -90,15 +93,22 @@ pub(super) fn once(peer: SocketAddr, token: &Token, deadline: Instant) -> Result
 }
 
 fn connect(peer: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let socket = TcpStream::connect_timeout(&peer, left.max(Duration::from_millis(1)))?;
+    let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    let socket = TcpStream::from(socket);
+    start_connect(socket.as_fd(), peer)?;
+    if !is_ready_by(&socket, Interest::Writable, deadline)? {
+        return Err(io::Error::new(ErrorKind::TimedOut, "no answer to the connection in time"));
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
     // Where nobody listens, a port that the system gives out may be given to this socket, which then meets itself.
     if socket.local_addr()? == peer {
         return Err(ErrorKind::ConnectionRefused.into());
     }
-    socket.set_nonblocking(true)?;
     socket.set_nodelay(true)?;
-    set_keepalive(&socket)?;
+    bound_silence(&socket)?;
     Ok(socket)
 }
 
@@ -184,14 +194,45 @@ pub(super) fn write(mut socket: &TcpStream, buffer: &[u8], deadline: Instant) ->
 
 /// Waits if that is what the error asks for.
 fn wait(socket: &TcpStream, interest: Interest, e: io::Error, deadline: Instant) -> io::Result<()> {
+    let is_short = is_shortage(&e);
     match e.kind() {
         ErrorKind::Interrupted => return Ok(()),
         ErrorKind::WouldBlock => {}
+        _ if is_short => {}
         _ => return Err(e),
     }
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::Error::new(ErrorKind::TimedOut, "no answer in time"));
     }
-    poll::wait(socket.as_fd(), interest, left)
+    if is_short {
+        // The socket is ready, and would be found so at once.
+        poll::pause(deadline, SHORTAGE_PAUSE);
+        return Ok(());
+    }
+    wait_once(socket, interest, left).map(drop)
+}
+
+/// Waits until a socket is ready. False if it is not by `until`.
+pub(super) fn is_ready_by(
+    socket: &TcpStream,
+    interest: Interest,
+    until: Instant,
+) -> io::Result<bool> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if wait_once(socket, interest, left)? {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+/// Waits until a socket is ready, for at most `limit`. May return early.
+fn wait_once(socket: &TcpStream, interest: Interest, limit: Duration) -> io::Result<bool> {
+    let mut entries = [Entry::new(socket.as_fd(), interest)];
+    poll::wait_any(&mut entries, Some(limit))?;
+    Ok(entries[0].is_ready())
 }

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::link::syscall::fork::{Registration, close_in_child};
 use crate::link::syscall::poll::{self, Entry, Interest};
 use crate::link::syscall::signals;
+use crate::link::syscall::socket::set_silence_limit;
 
 const CONNECTIONS_MAX: usize = 4096;
 /// How long a client may take to prove that it knows the token.
@@ -77,7 +78,7 @@ impl TcpServer {
         let thread = thread.spawn(move || server.run());
         drop(blocked);
         let thread = thread.map_err(|e| {
-            Error::Resource(format!("tcp store: start the thread that serves {address}: {e}"))
+            Error::thread(format_args!("tcp store: start the thread that serves {address}"), &e)
         })?;
         Ok(Self { address, stop, thread: Some(thread), process: std::process::id() })
     }
@@ -160,10 +161,13 @@ impl Server {
         let now = Instant::now();
         self.accept_after = self.accept_after.filter(|after| *after > now);
         let next = self.connections.values().filter_map(Connection::until);
-        let next = next.chain(self.accept_after).min();
+        let rest = self.connections.values().filter_map(|c| c.rests_until).filter(|it| *it > now);
+        let next = next.chain(rest).chain(self.accept_after).min();
+        let awake = |c: &&Connection| c.rests_until.is_none_or(|until| until <= now);
         let mut entries = Vec::with_capacity(self.connections.len() + 2);
         entries.push(Entry::new(self.stopped.as_fd(), Interest::Readable));
-        entries.extend(self.connections.values().map(|c| Entry::new(c.descriptor(), c.interest())));
+        let watched = self.connections.values().filter(awake);
+        entries.extend(watched.map(|c| Entry::new(c.descriptor(), c.interest())));
         if self.accept_after.is_none() {
             entries.push(Entry::new(self.listener.as_fd(), Interest::Readable));
         }
@@ -173,9 +177,10 @@ impl Server {
             stop: ready.next() == Some(true),
             connections: self
                 .connections
-                .keys()
+                .iter()
+                .filter(|(_, connection)| awake(connection))
                 .zip(&mut ready)
-                .filter_map(|(id, ready)| ready.then_some(*id))
+                .filter_map(|((id, _), ready)| ready.then_some(*id))
                 .collect(),
             accept: ready.next() == Some(true),
         })
@@ -249,7 +254,7 @@ impl Server {
         }
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        set_keepalive(&socket)?;
+        bound_silence(&socket)?;
         let connection = Connection::new(socket, self.instance, Instant::now() + PROOF_LIMIT)?;
         let id = self.next;
         self.next += 1;
@@ -277,11 +282,15 @@ impl Server {
     }
 }
 
-/// Ends connections whose other host is gone without a word: a client's get would wait, and be waited for, for ever.
-pub(super) fn set_keepalive(socket: &TcpStream) -> io::Result<()> {
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(60))
-        .with_interval(Duration::from_secs(10))
-        .with_retries(6);
-    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+/// Ends connections whose other host is gone without a word, after two minutes: a client's get would wait, and be waited
+/// for, for ever.
+pub(super) fn bound_silence(socket: &TcpStream) -> io::Result<()> {
+    const IDLE: Duration = Duration::from_secs(60);
+    const INTERVAL: Duration = Duration::from_secs(10);
+    const PROBES: u32 = 6;
+    let keepalive =
+        TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL).with_retries(PROBES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)?;
+    // While bytes wait to be acknowledged nothing is probed: they are the probe, with the same limit.
+    set_silence_limit(socket.as_fd(), IDLE + INTERVAL * PROBES)
 }

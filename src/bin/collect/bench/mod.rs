@@ -1,4 +1,4 @@
-//! `collect bench`: measures collectives, creation and forks, and checks every result; makes tables of algorithms.
+//! `collect bench`: measures collectives, creation, forks and failure, and checks every result; makes tables of algorithms.
 //!
 //! Started by itself with `-n` it starts its own ranks (each is this program again, in a run of its own); inside a
 //! launcher it joins. Rank 0 prints. Measurements begin with a barrier; a collective's time is the maximum over the
@@ -6,6 +6,7 @@
 
 mod collectives;
 mod create;
+mod failure;
 mod fork;
 mod pattern;
 mod report;
@@ -20,12 +21,15 @@ use collect::store::{CountingStore, Store};
 use collect::{Algorithm, Call, CallOptions, Datatype, Error, Op, Source, Target, World};
 use collect::{WorldOptions, open_from_env};
 
-use crate::args::{BenchArguments, BenchKind, Format, RunArguments, WaitMode};
+use crate::args::{BenchArguments, BenchKind, RunArguments, WaitMode};
 use crate::run;
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode, String> {
     if arguments.output.is_some() && arguments.kind != BenchKind::Tune {
         return Err("--output is where tune writes its table; other kinds print only".into());
+    }
+    if arguments.kind == BenchKind::Failure {
+        return failure::measure(arguments);
     }
     if env::var_os("LIBCOLLECT_RANK").is_some() {
         return join(arguments).map_err(|error| error.to_string());
@@ -48,7 +52,7 @@ struct Bench<'a> {
 
 fn join(arguments: &BenchArguments) -> Result<ExitCode, Error> {
     let options = options(arguments);
-    let store = CountingStore::new(open_from_env(&options)?);
+    let store = CountingStore::new(open_from_env(options.timeout.deadline())?);
     let (rank, size) = (number("LIBCOLLECT_RANK")?, number("LIBCOLLECT_SIZE")?);
     let world = World::create(&store, rank, size, &options)?;
     let bench = Bench { arguments, world, store };
@@ -87,7 +91,7 @@ impl Bench<'_> {
     }
 
     fn is_json(&self) -> bool {
-        self.arguments.json || self.arguments.format == Format::Json
+        self.arguments.is_json()
     }
 
     fn call_options(&self) -> CallOptions {

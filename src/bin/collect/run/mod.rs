@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::args::RunArguments;
 use output::Output;
+pub(crate) use rank::die_with;
 use rank::{Rank, Setting};
 pub(crate) use signals::{Signals, is_request};
+pub(crate) use store::{Meeting, serve_store};
 
 pub(crate) use guard::guard;
 
@@ -29,7 +31,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode, String> {
     let signals = Signals::block()?;
-    let meeting = store::serve_store(arguments.store.as_deref())?;
+    let meeting = serve_store(arguments.store.as_deref())?;
     let guard = guard::Guard::start()?;
     let setting = Setting { size: arguments.ranks, program: &arguments.program, store: &meeting };
     let mut run =

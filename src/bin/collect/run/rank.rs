@@ -133,6 +133,19 @@ fn command(rank: u32, setting: &Setting<'_>) -> Command {
     command
 }
 
+/// In the child before `exec`: has the kernel kill this process when its parent dies. Safe between `fork` and `exec`.
+pub(crate) fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A parent that died before that call has left us to another one.
+    if std::os::unix::process::parent_id() != parent {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
+}
+
 fn failure(program: &OsString, error: &io::Error) -> Failure {
     let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Failure { text: format!("start {}: {error}", program.display()), status }
@@ -140,14 +153,7 @@ fn failure(program: &OsString, error: &io::Error) -> Failure {
 
 /// In the child before `exec`: dies with the launcher, is watched by the guard, and takes signals again.
 fn settle(launcher: u32, watch: &mut Watch) -> io::Result<()> {
-    // SAFETY: takes numbers only.
-    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // A launcher that died before that call has left us to another parent.
-    if std::os::unix::process::parent_id() != launcher {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
-    }
+    die_with(launcher)?;
     // `process_group(0)` has been carried out: the group has this process's number.
     watch.announce(id())?;
     signals::unblock_all()
@@ -169,6 +175,7 @@ fn ended(process: u32) -> Option<End> {
         (0, 0, _) => None,
         (0, _, libc::CLD_EXITED) => Some(End::Exited(status)),
         (0, _, _) => Some(End::Signalled(status)),
+        _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => None,
         // No such child: somebody else has reaped it, and its status is lost.
         _ => Some(End::Exited(255)),
     }

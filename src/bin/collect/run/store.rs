@@ -6,16 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use collect::store::TcpServer;
 
 /// What the ranks are told about their store.
-pub(super) struct Meeting {
-    pub(super) url: String,
+pub(crate) struct Meeting {
+    pub(crate) url: String,
     /// `None`: what the launcher's own environment says.
-    pub(super) token: Option<String>,
+    pub(crate) token: Option<String>,
     /// Serves as long as the run lasts.
     _server: Option<TcpServer>,
 }
 
 /// Starts the embedded store on a port of the system's choice, or takes the caller's.
-pub(super) fn serve_store(url: Option<&str>) -> Result<Meeting, String> {
+pub(crate) fn serve_store(url: Option<&str>) -> Result<Meeting, String> {
     if let Some(url) = url {
         return Ok(Meeting { url: url.to_owned(), token: None, _server: None });
     }

@@ -1,5 +1,7 @@
 //! Ranks as threads that join through a store in memory.
 
+mod silence;
+
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Barrier;
@@ -10,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::record::Record;
 use super::*;
-use crate::link::tcp::{DIAL_LIMIT, MeshOptions, TcpMesh};
+use crate::link::tcp::{MeshOptions, TcpMesh};
 use crate::link::{Event, Mesh};
 
 /// A store in memory that counts.
@@ -20,6 +22,8 @@ struct Memory {
     changed: Condvar,
     operations: Mutex<usize>,
     bytes_read: Mutex<usize>,
+    /// How long the deletions were allowed to take.
+    deletions: Mutex<Vec<Duration>>,
 }
 
 impl Memory {
@@ -45,7 +49,7 @@ impl Store for Memory {
                 return Ok(value.clone());
             }
             if self.changed.wait_until(&mut keys, deadline).timed_out() {
-                return Err(Error::TimedOut(format!("no key \"{key}\"")));
+                return Err(Error::timed_out(format!("no key \"{key}\"")));
             }
         }
     }
@@ -71,8 +75,9 @@ impl Store for Memory {
         Ok(held)
     }
 
-    fn delete(&self, key: &str, _: Instant) -> Result<bool, Error> {
+    fn delete(&self, key: &str, deadline: Instant) -> Result<bool, Error> {
         self.count();
+        self.deletions.lock().push(deadline.saturating_duration_since(Instant::now()));
         Ok(self.keys.lock().remove(key).is_some())
     }
 
@@ -118,8 +123,7 @@ fn talk(all: Vec<Joined>) {
             scope.spawn(move || {
                 let own = joined.identity.rank;
                 let Joined { identity, listener, addresses, links, .. } = joined;
-                let options =
-                    MeshOptions { identity, listener, addresses, links, dial_limit: DIAL_LIMIT };
+                let options = MeshOptions { identity, listener, addresses, links, silence: None };
                 let mut mesh = TcpMesh::new(options).unwrap();
                 let others: Vec<usize> = (0..size).filter(|&rank| rank != own).collect();
                 others.iter().for_each(|&peer| mesh.dial(peer));
