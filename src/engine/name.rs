@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::link::frame::{Class, Header};
+use crate::link::frame::{Class, Header, Kind};
 
 /// A table that is walked in the same order in every run, so that a simulated run repeats exactly.
 pub(super) type Table<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
@@ -58,6 +58,16 @@ impl Name {
     pub(super) fn of(header: &Header, rank: u32) -> Self {
         let partner = if header.class.is_message() { rank } else { 0 };
         Self { class: header.class, number: header.operation, turn: header.turn, partner }
+    }
+
+    /// The header of a frame about it.
+    pub(super) fn header(&self, kind: Kind, world: u64) -> Header {
+        Header {
+            class: self.class,
+            operation: self.number,
+            turn: self.turn,
+            ..Header::control(kind, world)
+        }
     }
 
     /// What its uses are counted by.

@@ -177,6 +177,11 @@ impl World {
         self.active.values().copied().min_by_key(|op| op.id)
     }
 
+    /// Whether any is under way.
+    pub(super) fn is_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
     /// How many are under way.
     #[cfg(test)]
     pub(super) fn active_count(&self) -> usize {

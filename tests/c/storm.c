@@ -2,9 +2,9 @@
 // on by itself. Stores, creation, forks, operations, waits and destruction notice nothing of it.
 #define _DEFAULT_SOURCE
 #define _XOPEN_SOURCE 700
+#include "folder.h"
 #include "pair.h"
 #include <dirent.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -128,13 +128,6 @@ static int rank(int32_t number) {
   return 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info;
-  (void)kind;
-  (void)at;
-  return remove(path);
-}
-
 int main(void) {
   pid_t ranks[SIZE];
   int failed = 0;
@@ -150,6 +143,6 @@ int main(void) {
     if (status != 0) printf("rank %d: status %x\n", (int)i, (unsigned)status);
     failed |= status != 0;
   }
-  CHECK(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+  CHECK(remove_folder(folder) == 0);
   return failed;
 }

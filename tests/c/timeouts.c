@@ -2,9 +2,9 @@
 // and a positive one is a limit. What comes late is waited for, what never comes is given up.
 #define _DEFAULT_SOURCE
 #define _XOPEN_SOURCE 700
+#include "folder.h"
 #include "pair.h"
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -473,13 +473,6 @@ static int check(size_t row, int64_t timeout_ns, int comes, collect_status expec
   return 1;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at) {
-  (void)info;
-  (void)kind;
-  (void)at;
-  return remove(path);
-}
-
 static int all_rows(void) {
   for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
@@ -495,6 +488,6 @@ int main(void) {
   CHECK(mkdtemp(folder) != NULL);
   snprintf(folder_url, sizeof folder_url, "file:%s", folder);
   const int failed = all_rows();
-  CHECK(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+  CHECK(remove_folder(folder) == 0);
   return failed;
 }

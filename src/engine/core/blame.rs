@@ -17,42 +17,42 @@ const ASKING_MAX: usize = 4;
 /// News are told where less than this waits to be written.
 const NEWS_BYTES: usize = 8 * HEADER_BYTES;
 
+/// No operation asks more rarely than this, in nanoseconds, whatever the heartbeat.
+const HEARTBEAT_MAX: u64 = 10_000_000_000;
+
 /// Pings of one world that wait for their operation to be called here; those beyond are answered once.
 const ASKERS_MAX: usize = 1024;
 
 impl Core {
     /// Lets operations ask that have waited for a while, by world and number: the oldest of each world. The others wait
     /// for the same, most likely.
-    pub(super) fn ask_all(&mut self, waiting: &mut Vec<(u64, u64)>) {
-        waiting.sort_unstable();
+    pub(super) fn ask_all(&mut self, waiting: &mut Vec<(u64, OpRef)>) {
+        waiting.sort_unstable_by_key(|(world, op)| (*world, op.id));
         let mut last = (u64::MAX, 0);
-        for (world, id) in waiting.drain(..) {
+        for (world, reference) in waiting.drain(..) {
             last = if last.0 == world { (world, last.1 + 1) } else { (world, 0) };
+            self.reschedule(reference);
             if last.1 < ASKING_MAX {
-                self.ask(id);
-            } else {
-                self.ask_later(id);
+                self.ask(reference);
             }
         }
         self.lose_the_silent();
     }
 
-    /// An operation whose world has others that ask.
-    fn ask_later(&mut self, id: u64) {
-        let Some(reference) = self.reference_of(id) else { return };
+    /// Sets the time of an operation's next question.
+    fn reschedule(&mut self, reference: OpRef) {
         let now = self.now();
         let most = self.limits.heartbeat_ns.min(HEARTBEAT_MAX);
-        let Some(op) = self.ops[reference.slot].as_deref_mut() else { return };
+        let Some(mut op) = self.lift(reference) else { return };
         op.run.watch.reschedule(now, most);
         self.due = self.due.min(op.run.watch.ask_at.unwrap_or(u64::MAX));
+        self.ops[reference.slot] = Some(op);
     }
 
     /// Asks the ranks that an operation waits for, and tells those that wait for this one what has changed.
-    fn ask(&mut self, id: u64) {
-        let Some(reference) = self.reference_of(id) else { return };
+    fn ask(&mut self, reference: OpRef) {
         let Some(mut op) = self.lift(reference) else { return };
         let now = self.now();
-        op.run.watch.reschedule(now, self.limits.heartbeat_ns.min(HEARTBEAT_MAX));
         for rank in op.program.peers() {
             if !is_awaited(&op, *rank) {
                 continue;
@@ -63,13 +63,8 @@ impl Core {
             match question.asked_at {
                 None => {
                     question.asked_at = Some(now);
-                    let header = Header {
-                        class: op.name.class,
-                        operation: op.name.number,
-                        turn: op.name.turn,
-                        fingerprint: op.fingerprint,
-                        ..Header::control(Kind::Ping, op.world)
-                    };
+                    let mut header = op.name.header(Kind::Ping, op.world);
+                    header.fingerprint = op.fingerprint;
                     self.push_with_credits(peer, header, &[]);
                 }
                 Some(asked_at) if self.is_lost_by_silence(peer, asked_at, now) => {
@@ -78,8 +73,6 @@ impl Core {
                 Some(_) => {}
             }
         }
-        let due = op.run.watch.ask_at.unwrap_or(u64::MAX);
-        self.due = self.due.min(due);
         self.ops[reference.slot] = Some(op);
         self.tell_askers(reference);
     }
@@ -179,14 +172,14 @@ impl Core {
                 // Others of its world ask first.
                 culprit = culprit.or_else(|| self.culprit_of_first(header.world, Some(asker)));
             }
-            return self.answer(header, asker, Progress::Running, culprit);
+            return self.answer((header.world, &name), asker, Progress::Running, culprit);
         }
         if let Some(error) = self.tombstone(header) {
             return self.tell_fork_failed(header.world, header.operation, peer, &error);
         }
         let Some(world) = self.worlds.get_mut(&header.world) else { return };
         if world.is_over(&name) {
-            return self.answer(header, asker, Progress::Over, None);
+            return self.answer((header.world, &name), asker, Progress::Over, None);
         }
         if world.askers.len() < ASKERS_MAX && !world.askers.contains(&(name, asker)) {
             world.askers.push((name, asker));
@@ -194,7 +187,7 @@ impl Core {
         let is_queued = world.queued.iter().any(|op| op.name == name);
         let progress = if is_queued { Progress::Running } else { Progress::Absent };
         let culprit = self.culprit_of_first(header.world, Some(asker));
-        self.answer(header, asker, progress, culprit);
+        self.answer((header.world, &name), asker, progress, culprit);
     }
 
     /// Whom the oldest operation of a world waits for.
@@ -239,7 +232,7 @@ impl Core {
         if !op.run.watch.is_news(culprit) {
             return;
         }
-        let about = about(op.world, &op.name);
+        let (world, name) = (op.world, op.name);
         let mut at = 0;
         while let Some(op) = self.ops[reference.slot].as_deref()
             && let Some(asker) = op.run.watch.askers.get(at).copied()
@@ -247,10 +240,10 @@ impl Core {
             at += 1;
             if !self.is_slow(asker) {
                 let culprit = self.culprit_of(op, Some(asker));
-                self.answer(&about, asker, Progress::Running, culprit);
+                self.answer((world, &name), asker, Progress::Running, culprit);
             }
         }
-        self.tell_those_ahead(reference, about.world);
+        self.tell_those_ahead(reference, world);
     }
 
     /// Whether a link has more to write than a few words: news can wait for the next question then.
@@ -273,7 +266,7 @@ impl Core {
                 continue;
             }
             let culprit = self.culprit_of_first(id, Some(asker));
-            self.answer(&about(id, &name), asker, Progress::Absent, culprit);
+            self.answer((id, &name), asker, Progress::Absent, culprit);
         }
     }
 
@@ -292,34 +285,22 @@ impl Core {
             is_other
         });
         for asker in op.run.watch.askers.iter().copied() {
-            self.answer(&about(op.world, &op.name), asker, Progress::Running, None);
+            self.answer((op.world, &op.name), asker, Progress::Running, None);
         }
     }
 
-    /// Sends an answer about an operation.
-    fn answer(&mut self, about: &Header, to: u32, progress: Progress, culprit: Option<Culprit>) {
-        let called = self.worlds.get(&about.world).map_or(0, |world| world.next);
-        let mut header = Header {
-            class: about.class,
-            operation: about.operation,
-            turn: about.turn,
-            ..Header::control(Kind::Pong, about.world)
-        };
+    /// Sends an answer about an operation of a world.
+    fn answer(
+        &mut self,
+        (world, name): (u64, &Name),
+        to: u32,
+        progress: Progress,
+        culprit: Option<Culprit>,
+    ) {
+        let called = self.worlds.get(&world).map_or(0, |world| world.next);
+        let mut header = name.header(Kind::Pong, world);
         Answer { progress, called, culprit }.write(&mut header);
         self.push_with_credits(to as usize, header, &[]);
-    }
-}
-
-/// No operation asks more rarely than this, in nanoseconds, whatever the heartbeat.
-const HEARTBEAT_MAX: u64 = 10_000_000_000;
-
-/// A header that names an operation.
-fn about(world: u64, name: &Name) -> Header {
-    Header {
-        class: name.class,
-        operation: name.number,
-        turn: name.turn,
-        ..Header::control(Kind::Pong, world)
     }
 }
 

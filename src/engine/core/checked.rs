@@ -6,8 +6,7 @@
 //! operation may end while a frame for it comes in. A wrong checksum ends the link.
 #![forbid(unsafe_code)]
 
-use super::super::operation::Operation;
-use super::super::peer::{Incoming, OpRef, Sink};
+use super::super::peer::{Incoming, Sink};
 use super::Core;
 use crate::link::frame::{Header, Kind};
 use crate::memory::Region;
@@ -52,10 +51,6 @@ impl Core {
             Action::RecvCopy { .. } => op.payload_of(part, step as usize, low, low + length),
             _ => self.peers[peer].collected.part(0, length),
         })
-    }
-
-    fn under_way(&self, reference: OpRef) -> Option<&Operation> {
-        self.ops[reference.slot].as_deref().filter(|op| op.run.id == reference.id)
     }
 
     /// Takes what the input buffer holds of a frame for a step.

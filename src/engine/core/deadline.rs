@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::blame::{Culprit, Progress, Why};
 use super::super::describe;
 use super::super::operation::Operation;
-use super::super::peer::LinkState;
+use super::super::peer::{LinkState, OpRef};
 use super::super::world::World;
 use super::Core;
 use super::blame::is_awaited;
@@ -20,9 +20,8 @@ const SLEEP_NS: u64 = 1_000_000_000;
 const TOLD: usize = 3;
 
 impl Core {
-    pub(super) fn pass_deadline(&mut self, id: u64) {
-        let Some(reference) = self.reference_of(id) else { return };
-        let Some(op) = self.ops[reference.slot].as_deref() else { return };
+    pub(super) fn pass_deadline(&mut self, reference: OpRef) {
+        let Some(op) = self.under_way(reference) else { return };
         let Some(world) = self.worlds.get(&op.world) else { return };
         let culprit = self.culprit_of(op, None).or_else(|| self.culprit_of_world(op.world));
         let mut text = format!(

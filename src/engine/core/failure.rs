@@ -72,11 +72,12 @@ impl Core {
     fn limit_dials_of(&mut self, world: &World) {
         let until = self.now().saturating_add(ABORT_DIAL_NS);
         for peer in world.members.peers().iter().map(|peer| *peer as usize) {
-            let is_wanted = self
-                .worlds
-                .values()
-                .any(|other| other.members.rank(peer).is_some() && other.first_active().is_some());
-            if !is_wanted && self.peers[peer].dial_until.is_none() {
+            let link = &self.peers[peer];
+            if link.state != LinkState::Dialing || link.dial_until.is_some() {
+                continue;
+            }
+            let mut others = self.worlds.values();
+            if !others.any(|other| other.is_active() && other.members.rank(peer).is_some()) {
                 self.limit_dial(peer, Some(until));
             }
         }
@@ -177,9 +178,8 @@ impl Core {
     pub(super) fn tell_fork_failed(&mut self, id: u64, number: u64, peer: usize, error: &Error) {
         let mut payload = Vec::new();
         let length = reason::encode(error, &mut payload);
-        let mut header = Header { length, ..Header::control(Kind::Abort, id) };
-        header.class = Class::Fork;
-        header.operation = number;
+        let name = Name::numbered(Class::Fork, number);
+        let header = Header { length, ..name.header(Kind::Abort, id) };
         if !self.is_me(peer) {
             self.push(peer, &header, &payload);
         }
@@ -202,14 +202,6 @@ impl Core {
         } else if world.ended(&name).is_none() {
             self.mark_fork(header.world, header.operation, error);
         }
-    }
-
-    /// Takes back the credits that a world holds at a peer: the peer drops what it had parked.
-    pub(super) fn reclaim(&mut self, world: &mut World, rank: usize, peer: usize) {
-        let member = &mut world.state[rank];
-        self.peers[peer].credits += mem::take(&mut member.outstanding);
-        let owed = mem::take(&mut member.owed);
-        self.peers[peer].owed -= owed.min(self.peers[peer].owed);
     }
 
     /// A frame came for a world that is not there: it has failed, or everybody here has left it.

@@ -51,8 +51,7 @@ impl Core {
 
     /// Nothing points into the memory of an operation that has ended.
     fn audit_places(&self) {
-        let is_active =
-            |op: &OpRef| self.ops[op.slot].as_ref().is_some_and(|it| it.run.id == op.id);
+        let is_active = |op: &OpRef| self.under_way(*op).is_some();
         for link in &self.peers {
             let body = link.body.as_ref().map(|body| body.op);
             assert!(body.iter().all(is_active), "what is written is of an ended operation");

@@ -2,14 +2,15 @@
 //!
 //! Whoever holds the core drives it: hands it commands ([`Core::command`]), lets it work ([`Core::work`]) and wait
 //! ([`Core::poll`]). All I/O and time come from the [`Mesh`], so that the simulation runs the very same code. The parts:
-//! `submit` names operations and begins them, `message` lets sends meet receives, `run` moves watermarks, `send` makes frames
-//! and `receive` takes them, `checked` compares checksums, `failure` ends worlds, `timers` looks at the clock, `deadline`
-//! ends what comes too late, `blame` finds out whose fault that is.
+//! `submit` names operations and begins them, `message` lets sends meet receives, `run` moves watermarks, `send` makes
+//! frames and `receive` takes them, `credits` bounds what small messages occupy, `checked` compares checksums, `failure`
+//! ends worlds, `timers` looks at the clock, `deadline` ends what comes too late, `blame` finds out whose fault that is.
 #![forbid(unsafe_code)]
 
 mod blame;
 mod checked;
 mod compare;
+mod credits;
 mod deadline;
 mod failure;
 #[cfg(test)]
@@ -139,9 +140,9 @@ pub(super) struct Core {
     /// Worlds whose queued operations begin; empty between calls.
     waking: Vec<u64>,
     /// Operations that have heard nothing for a while; empty between calls.
-    quiet: Vec<u64>,
+    quiet: Vec<OpRef>,
     /// Operations that ask whom they wait for; empty between calls.
-    asking: Vec<(u64, u64)>,
+    asking: Vec<(u64, OpRef)>,
     /// When something was last looked at, for when peers were heard.
     clock: u64,
     /// By how much the last look at what is due came too late.

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::mem;
 
 use super::super::early::Early;
 use super::super::limits::Limits;
@@ -75,7 +74,7 @@ impl Core {
         }
         let low = incoming.header.offset as usize + incoming.taken;
         let high = incoming.header.offset as usize + incoming.header.length as usize;
-        let Some(op) = self.ops[op.slot].as_deref().filter(|it| it.run.id == op.id) else {
+        let Some(op) = self.under_way(op) else {
             return Region::EMPTY;
         };
         match (&op.program.plan().steps[step as usize].action, op.part_of(slice)) {
@@ -160,8 +159,7 @@ impl Core {
             Sink::Step { op, slice, step } => step_done = Some((*op, *slice, *step)),
         }
         if let Some((reference, slice, step)) = step_done
-            && let Some(op) = self.ops[reference.slot].as_deref()
-            && op.run.id == reference.id
+            && let Some(op) = self.under_way(reference)
             && let Some(index) = op.part_of(slice)
         {
             let whole = op.unit(&op.run.parts[index].steps[step as usize]);
@@ -240,22 +238,6 @@ impl Core {
                 self.route(peer, &header, Vec::new());
             }
             _ => {}
-        }
-    }
-
-    /// Credits that a frame brings back.
-    fn credit(&mut self, peer: usize, header: &Header) {
-        let back = header.credits as usize;
-        if back == 0 {
-            return;
-        }
-        if let Some(world) = self.worlds.get_mut(&header.world)
-            && let Some(rank) = world.members.rank(peer)
-        {
-            let member = &mut world.state[rank as usize];
-            let back = back.min(member.outstanding);
-            member.outstanding -= back;
-            self.peers[peer].credits += back;
         }
     }
 
@@ -479,35 +461,6 @@ impl Core {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Credits for a small message that has been taken; they go back with the next frame, or when enough have come
-    /// together.
-    pub(super) fn owe(&mut self, id: u64, peer: usize, payload: usize) {
-        let bytes = payload + Limits::FRAME_CREDITS;
-        let Some(world) = self.worlds.get_mut(&id) else { return };
-        let Some(rank) = world.members.rank(peer) else { return };
-        let member = &mut world.state[rank as usize];
-        member.owed += bytes;
-        self.peers[peer].owed += bytes;
-        if member.owed >= self.limits.credits / 8
-            || self.peers[peer].owed >= self.limits.credits / 4
-        {
-            self.pay(peer);
-        }
-    }
-
-    /// Gives back all that this peer has coming, world by world.
-    pub(super) fn pay(&mut self, peer: usize) {
-        let mut owing = mem::take(&mut self.owing);
-        owing.extend(self.worlds.iter().filter_map(|(id, world)| {
-            let rank = world.members.rank(peer)?;
-            (world.state[rank as usize].owed > 0).then_some(*id)
-        }));
-        for id in owing.drain(..) {
-            self.push_with_credits(peer, Header::control(Kind::Credit, id), &[]);
-        }
-        self.owing = owing;
     }
 
     /// An empty buffer for the payload of a frame.

@@ -16,6 +16,11 @@ use crate::memory::Region;
 use crate::plan::Action;
 
 impl Core {
+    /// An operation, unless it has ended.
+    pub(super) fn under_way(&self, op: OpRef) -> Option<&Operation> {
+        self.ops.get(op.slot)?.as_deref().filter(|it| it.run.id == op.id)
+    }
+
     /// Takes an operation out of its place, to work on it and on the rest of the core at once.
     pub(super) fn lift(&mut self, op: OpRef) -> Option<Box<Operation>> {
         let is_it = self.ops.get(op.slot)?.as_ref().is_some_and(|it| it.run.id == op.id);
@@ -229,7 +234,7 @@ impl Core {
     }
 
     fn is_active(&self, op: OpRef) -> bool {
-        self.ops.get(op.slot).and_then(Option::as_ref).is_some_and(|it| it.run.id == op.id)
+        self.under_way(op).is_some()
     }
 
     /// Gives what came early for a slice that now begins.

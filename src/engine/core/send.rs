@@ -2,13 +2,11 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::mem;
 
-use super::super::limits::Limits;
 use super::super::operation::Operation;
 use super::super::peer::{Body, LinkState, OpRef};
 use super::Core;
-use crate::link::frame::{Fingerprint, Header, Kind};
+use crate::link::frame::{Header, Kind};
 
 /// What became of an operation's turn at a link.
 enum Turn {
@@ -159,22 +157,6 @@ impl Core {
         Turn::Nothing
     }
 
-    /// Sets credits aside for a whole small message, if there are any.
-    fn may_send_eagerly(&mut self, id: u64, peer: usize, length: usize) -> bool {
-        let cost = length + Limits::FRAME_CREDITS;
-        let Some(world) = self.worlds.get_mut(&id) else { return false };
-        let Some(rank) = world.members.rank(peer) else { return false };
-        let member = &mut world.state[rank as usize];
-        let link = &mut self.peers[peer];
-        let is_within =
-            cost <= link.credits && member.outstanding + cost <= self.limits.world_credits();
-        if is_within {
-            member.outstanding += cost;
-            link.credits -= cost;
-        }
-        is_within
-    }
-
     fn send_eagerly(
         &mut self,
         op: &mut Operation,
@@ -293,35 +275,12 @@ impl Core {
     ) -> Header {
         let part = &op.run.parts[index];
         Header {
-            class: op.name.class,
-            operation: op.name.number,
-            turn: op.name.turn,
             slice: part.slice,
             ordinal: op.program.plan().steps[step].ordinal,
             message: part.steps[step].length as u64,
             is_token: part.steps[step].is_token,
             fingerprint: op.fingerprint,
-            ..Header::control(kind, op.world)
+            ..op.name.header(kind, op.world)
         }
-    }
-
-    /// Queues a frame, with the credits of its world that the peer has coming.
-    pub(super) fn push_with_credits(&mut self, peer: usize, mut header: Header, payload: &[u8]) {
-        if let Some(world) = self.worlds.get_mut(&header.world)
-            && let Some(rank) = world.members.rank(peer)
-        {
-            let member = &mut world.state[rank as usize];
-            let owed = mem::take(&mut member.owed);
-            member.held -= owed.min(member.held);
-            self.peers[peer].owed -= owed.min(self.peers[peer].owed);
-            header.credits = u32::try_from(owed).unwrap_or(u32::MAX);
-        }
-        if header.kind == Kind::Credit && header.credits == 0 {
-            return;
-        }
-        if matches!(header.kind, Kind::Credit) {
-            header.fingerprint = Fingerprint::default();
-        }
-        self.push(peer, &header, payload);
     }
 }

@@ -28,33 +28,34 @@ impl Core {
         let mut quiet = mem::take(&mut self.quiet);
         let mut asking = mem::take(&mut self.asking);
         let mut due = u64::MAX;
-        for op in self.ops.iter().flatten() {
-            let reference = OpRef { slot: usize::MAX, id: op.run.id };
+        for (slot, op) in self.ops.iter().enumerate() {
+            let Some(op) = op else { continue };
+            let reference = OpRef { slot, id: op.run.id };
             match op.run.deadline {
-                Some(deadline) if deadline <= now => passed.push(reference.id),
+                Some(deadline) if deadline <= now => passed.push(reference),
                 Some(deadline) => due = due.min(deadline),
                 None => {}
             }
             match op.run.waiting_at {
-                Some(at) if at <= now => quiet.push(reference.id),
+                Some(at) if at <= now => quiet.push(reference),
                 Some(at) => due = due.min(at),
                 None => {}
             }
             match op.run.watch.ask_at {
-                Some(at) if at <= now => asking.push((op.world, reference.id)),
+                Some(at) if at <= now => asking.push((op.world, reference)),
                 Some(at) => due = due.min(at),
                 None => {}
             }
         }
-        for id in quiet.drain(..) {
-            self.say_what_is_awaited(id);
+        for reference in quiet.drain(..) {
+            self.say_what_is_awaited(reference);
         }
         self.quiet = quiet;
         self.ask_all(&mut asking);
         self.asking = asking;
         self.end_dials(now);
-        for id in passed {
-            self.pass_deadline(id);
+        for reference in passed {
+            self.pass_deadline(reference);
         }
         let late = self.worlds.iter().filter_map(|(id, world)| {
             let queued = world.queued.iter().map(|op| &**op);
@@ -91,8 +92,7 @@ impl Core {
             if link.state != LinkState::Dialing {
                 continue;
             }
-            let is_wanted =
-                |op: &OpRef| self.ops[op.slot].as_ref().is_some_and(|it| it.run.id == op.id);
+            let is_wanted = |op: &OpRef| self.under_way(*op).is_some();
             match link.dial_until {
                 Some(until) if until <= now && !link.ready.iter().any(is_wanted) => {
                     self.give_up(peer);
@@ -103,33 +103,24 @@ impl Core {
         }
     }
 
-    pub(super) fn reference_of(&self, id: u64) -> Option<OpRef> {
-        let slot = self.ops.iter().position(|op| op.as_ref().is_some_and(|op| op.run.id == id))?;
-        Some(OpRef { slot, id })
-    }
-
     /// Tells the ranks that an operation waits for, and has heard nothing from, which operation it is.
-    fn say_what_is_awaited(&mut self, id: u64) {
-        let Some(reference) = self.reference_of(id) else { return };
+    fn say_what_is_awaited(&mut self, reference: OpRef) {
         let Some(mut op) = self.lift(reference) else { return };
         op.run.waiting_at = None;
-        if let Some(index) = (0..op.run.parts.len()).next() {
-            for rank in op.program.peers() {
-                let is_heard = op.run.checked.contains(rank);
-                let is_open = awaits(&op, index, *rank);
-                if is_open && !is_heard {
-                    let header = self.header_of(&op, Kind::Waiting, index, 0);
-                    self.push_with_credits(op.members.peer(*rank), header, &[]);
-                }
+        for rank in op.program.peers() {
+            let is_heard = op.run.checked.contains(rank);
+            if !is_heard && awaits(&op, *rank) {
+                let header = self.header_of(&op, Kind::Waiting, 0, 0);
+                self.push_with_credits(op.members.peer(*rank), header, &[]);
             }
         }
         self.ops[reference.slot] = Some(op);
     }
 }
 
-/// Whether a part has something to get from, or to bring to, this rank.
-fn awaits(op: &Operation, index: usize, rank: u32) -> bool {
-    let part = &op.run.parts[index];
+/// Whether the first part has something to get from, or to bring to, this rank.
+fn awaits(op: &Operation, rank: u32) -> bool {
+    let Some(part) = op.run.parts.first() else { return false };
     let mut steps = op.program.sends_to(rank).chain(op.program.receives_from(rank));
     steps.any(|step| part.steps[step].done < part.steps[step].length)
 }
