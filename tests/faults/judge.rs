@@ -56,7 +56,8 @@ pub(crate) fn judge(outcome: &Outcome) -> Verdict {
         ..Verdict::default()
     };
     // While worlds are left the other side may have gone first, so that there is nothing to cut.
-    if verdict.phase == "none" && scenario.part != Part::End {
+    let is_cut = matches!(scenario.fault, Fault::Cut { .. } | Fault::Reset);
+    if verdict.phase == "none" && !(is_cut && scenario.part == Part::End) {
         verdict.failures.push("the fault has not happened".into());
     }
     let culprits = culprits(outcome);

@@ -68,8 +68,10 @@ fn of_healths(harness: &Harness<'_>) {
         };
         assert!(failed.is_some() || !must, "world {world} is whole");
         // Nobody dials for longer than a second to tell of a failure: who is stopped meanwhile learns at its next call.
-        let was_away =
-            |rank: usize| matches!(case.fault, Fault::Freeze { rank: it, .. } if it == rank);
+        let was_away = |rank: usize| {
+            let is_long = case.fault.is_silence();
+            is_long && matches!(case.fault, Fault::Freeze { rank: it, .. } if it == rank)
+        };
         let must_know = |rank: &&Rank| !was_away(rank.number) && is_reached(case, world);
         for rank in members().filter(|rank| failed.is_some() && must_know(rank)) {
             assert!(
